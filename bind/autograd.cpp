@@ -1,0 +1,257 @@
+// Backward, gradient modes, custom functions: what weft/autograd is written with.
+#include "bind/object.h"
+#include "core/autograd/engine.h"
+#include "core/ops/functions.h"
+#include "core/tensor/promotion.h"
+
+namespace weft::bind {
+
+Node* node_from(PyObject* o);
+
+namespace {
+
+std::vector<Tensor> tensor_list(PyObject* sequence, const char* what, bool none_allowed) {
+  std::vector<Tensor> out;
+  Ref fast(checked(PySequence_Fast(sequence, "expected a sequence of tensors")));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
+    PyObject* item = PySequence_Fast_ITEMS(fast.get())[i];
+    if (item == Py_None && none_allowed) out.emplace_back();
+    else if (is_tensor(item)) out.push_back(Tensor::share(impl_of(item)));
+    else fail(ErrorKind::Type, what, " must be Tensors", none_allowed ? " or None" : "", ", got ", Py_TYPE(item)->tp_name);
+  }
+  return out;
+}
+
+// _backward(roots, gradients, keep_graph, create_graph, inputs or None, into_grad, allow_unused)
+PyObject* backward(PyObject*, PyObject* args) {
+  PyObject *roots, *gradients, *inputs;
+  int keep, create, into_grad, allow_unused;
+  if (!PyArg_ParseTuple(args, "OOppOpp", &roots, &gradients, &keep, &create, &inputs, &into_grad, &allow_unused)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const auto root_list = tensor_list(roots, "the tensors to differentiate", false);
+    const auto gradient_list = tensor_list(gradients, "gradients", true);
+    std::vector<Tensor> input_list;
+    if (inputs != Py_None) input_list = tensor_list(inputs, "inputs", false);
+    BackwardRequest request{root_list, gradient_list, keep != 0, create != 0, input_list, into_grad != 0, allow_unused != 0};
+    std::vector<Tensor> result = run_backward(request);
+    return wrap_list(result, true);
+  });
+}
+
+// tensor.backward() with nothing given, without a detour through Python.
+PyObject* plain_backward(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    const Tensor root = Tensor::share(impl_of(tensor));
+    run_backward({.roots = {&root, 1}});
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(context().grad_enabled); }
+PyObject* set_grad_enabled(PyObject*, PyObject* on) {
+  context().grad_enabled = PyObject_IsTrue(on);
+  Py_RETURN_NONE;
+}
+PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(context().inference); }
+PyObject* set_inference(PyObject*, PyObject* on) {
+  context().inference = PyObject_IsTrue(on);
+  Py_RETURN_NONE;
+}
+PyObject* set_anomaly(PyObject*, PyObject* args) {
+  int on, check_nan;
+  if (!PyArg_ParseTuple(args, "pp", &on, &check_nan)) return nullptr;
+  context().anomaly = on;
+  context().anomaly_check_nan = check_nan;
+  Py_RETURN_NONE;
+}
+PyObject* get_anomaly(PyObject*, PyObject*) {
+  return Py_BuildValue("(NN)", PyBool_FromLong(context().anomaly), PyBool_FromLong(context().anomaly_check_nan));
+}
+PyObject* set_provenance(PyObject*, PyObject* on) {
+  context().record_sites = PyObject_IsTrue(on);
+  Py_RETURN_NONE;
+}
+PyObject* live_counts(PyObject*, PyObject*) {
+  return Py_BuildValue("{s:L, s:L, s:L, s:L}", "tensors", (long long)live.tensors, "storages", (long long)live.storages,
+                       "nodes", (long long)live.nodes, "bytes", (long long)live.bytes);
+}
+
+// ---- custom functions ------------------------------------------------------------------------------
+
+// The node of a weft.autograd.Function: `backward` is called with the gradients of the results.
+struct PythonFunction {
+  static constexpr Schema schema{"python_function(Tensor[] inputs) -> Tensor"};
+  static constexpr uint32_t traits = kInternal;
+  struct Callback {
+    PyObject* object = nullptr;
+    Callback() = default;
+    explicit Callback(PyObject* o) : object(o) { Py_INCREF(o); }
+    Callback(const Callback& other) : object(other.object) { Py_XINCREF(object); }
+    Callback& operator=(const Callback&) = delete;
+    ~Callback() { Py_XDECREF(object); }
+    bool operator==(const Callback& other) const { return object == other.object; }
+    const char* begin() const { return nullptr; }  // no part in hashing
+    const char* end() const { return nullptr; }
+  } backward;
+
+  static void vjp(Backward& b) {
+    const int outputs = b.node()->outputs;
+    Ref grads(checked(PyTuple_New(outputs)));
+    for (int k = 0; k < outputs; ++k) PyTuple_SET_ITEM(grads.get(), k, checked(wrap(b.grad(k))));
+    Ref needs(checked(PyTuple_New(b.inputs())));
+    for (int i = 0; i < b.inputs(); ++i) PyTuple_SET_ITEM(needs.get(), i, PyBool_FromLong(b.needs(i)));
+    Ref result(checked(PyObject_CallFunctionObjArgs(b.op<PythonFunction>().backward.object, grads.get(), needs.get(), nullptr)));
+    for (int i = 0; i < b.inputs(); ++i) {
+      PyObject* g = PyTuple_GET_ITEM(result.get(), i);
+      if (g != Py_None) b.set(i, Tensor::share(impl_of(g)));
+    }
+  }
+};
+
+void release_python_function(void* fields) {
+  Ref done(PyObject_CallMethod(static_cast<PythonFunction*>(fields)->backward.object, "release", nullptr));
+  if (!done) PyErr_Clear();
+}
+constexpr OpTable python_function_table() {
+  OpTable t = make_table<PythonFunction>("PythonFunction");
+  t.on_release = release_python_function;
+  return t;
+}
+constexpr OpTable op_PythonFunction = python_function_table();
+
+// _record_function(callback, name, inputs, outputs, differentiable, dirty) -> node
+PyObject* record_function(PyObject*, PyObject* args) {
+  PyObject *callback, *inputs, *outputs, *differentiable, *dirty;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "OsOOOO", &callback, &name, &inputs, &outputs, &differentiable, &dirty)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    std::vector<Tensor> in = tensor_list(inputs, "inputs", true), out = tensor_list(outputs, "outputs", false);
+    if (out.size() > 255) fail("a custom function may have at most 255 results, got ", out.size());
+    std::vector<TensorImpl*> items;
+    for (const Tensor& t : in) {
+      if (t) needs_grad(t.get());
+      items.push_back(t.get());
+    }
+    const PythonFunction op{PythonFunction::Callback(callback)};
+    Node* n = record_node(op_PythonFunction, &op, Inputs(items.data(), static_cast<int>(items.size())), out.data(),
+                          static_cast<int>(out.size()), nullptr);
+    struct Release { Node* n; ~Release() { release(n); } } held{n};
+    extra_of(n).name = name;
+    for (size_t k = 0; k < out.size(); ++k) {
+      if (PyTuple_GET_ITEM(differentiable, k) != Py_True) continue;
+      retain(n);
+      if (PyTuple_GET_ITEM(dirty, k) == Py_True) {
+        rebase_history(out[k].get(), n, static_cast<int>(k));
+      } else {
+        if (out[k]->grad_fn) release(out[k]->grad_fn);
+        out[k]->grad_fn = n;
+        out[k]->output_nr = static_cast<uint16_t>(k);
+        out[k]->flags |= kRequiresGrad;
+      }
+    }
+    return wrap_node(n);
+  });
+}
+
+// _with_history(values, node, output_nr): values as result `output_nr` of `node`, for saved results.
+PyObject* with_history(PyObject*, PyObject* args) {
+  PyObject *tensor, *node;
+  int output_nr;
+  if (!PyArg_ParseTuple(args, "OOi", &tensor, &node, &output_nr)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Tensor t = alias(Tensor::share(impl_of(tensor)));
+    if (Node* n = node_from(node)) {
+      retain(n);
+      t->grad_fn = n;
+      t->output_nr = static_cast<uint16_t>(output_nr);
+      t->flags |= kRequiresGrad;
+    }
+    return wrap(std::move(t));
+  });
+}
+
+// _alias(tensor): another tensor over the same memory, without history.
+PyObject* plain_alias(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    ensure_value(impl_of(tensor));
+    return wrap(alias(Tensor::share(impl_of(tensor))));
+  });
+}
+PyObject* bump_version(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    note_write(impl_of(tensor));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* as_subclass(PyObject*, PyObject* args) {
+  PyObject *tensor, *type;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &type)) return nullptr;
+  if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type)) {
+    return PyErr_Format(PyExc_TypeError, "as_subclass(): expected a subclass of Tensor");
+  }
+  return guarded([&] {
+    Tensor of = Tensor::share(impl_of(tensor));
+    const bool leaf_copy = !needs_grad(of.get());
+    Tensor t = leaf_copy ? alias(of) : reshape(of, of.sizes());
+    if (t->python) t = alias(t);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
+  });
+}
+// The gradient edge of a tensor: (node, output_nr); for a leaf, its AccumulateGrad node.
+PyObject* gradient_edge(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    TensorImpl* t = impl_of(tensor);
+    if (!needs_grad(t)) fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    const Edge e = take_gradient_edge(t);
+    Ref node(wrap_node(e.node()));
+    release(e.node());
+    return Py_BuildValue("Oi", node.get(), static_cast<int>(e.output_nr()));
+  });
+}
+
+// _write_out(target, value): what out= does for an operation composed in Python.
+PyObject* write_out(PyObject*, PyObject* args) {
+  PyObject *target, *value;
+  if (!PyArg_ParseTuple(args, "OO", &target, &value)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    TensorImpl *to = impl_of(target), *from = impl_of(value);
+    const bool differentiable = needs_grad(to) | needs_grad(from);
+    if (context().grad_enabled && differentiable) {
+      fail("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    }
+    if (!can_cast(from->dtype, to->dtype)) {
+      fail("result type ", dtype_name(from->dtype), " can't be cast to the desired output type ", dtype_name(to->dtype));
+    }
+    resize_output(to, from->sizes());
+    check_writable("out=", to);
+    copy_into(Tensor::share(to), Tensor::share(from));
+    note_write(to);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_write_out", write_out, METH_VARARGS, nullptr},
+    {"_backward", backward, METH_VARARGS, nullptr},
+    {"_plain_backward", plain_backward, METH_O, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are being recorded."},
+    {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+    {"is_inference_mode_enabled", is_inference, METH_NOARGS, nullptr},
+    {"_set_inference_mode", set_inference, METH_O, nullptr},
+    {"_set_anomaly", set_anomaly, METH_VARARGS, nullptr},
+    {"_get_anomaly", get_anomaly, METH_NOARGS, nullptr},
+    {"set_provenance", set_provenance, METH_O, "Whether nodes remember the line that recorded them (on by default)."},
+    {"live_counts", live_counts, METH_NOARGS, "Tensors, storages, nodes and bytes that exist now."},
+    {"_record_function", record_function, METH_VARARGS, nullptr},
+    {"_with_history", with_history, METH_VARARGS, nullptr},
+    {"_alias", plain_alias, METH_O, nullptr},
+    {"_bump_version", bump_version, METH_O, nullptr},
+    {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"_gradient_edge", gradient_edge, METH_O, nullptr},
+    {}};
+
+}  // namespace
+
+bool init_autograd(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace weft::bind

@@ -1,0 +1,45 @@
+// The extension module weft._core.
+#include <nanobind/nanobind.h>
+
+#include "bind/object.h"
+#include "core/kernels/cpu/gemm.h"
+#include "core/kernels/cpu/isa.h"
+#include "core/kernels/cpu/threads.h"
+#include "core/tensor/promotion.h"
+
+namespace nb = nanobind;
+
+namespace weft::bind {
+namespace {
+
+DType checked_dtype(nb::handle o) {
+  DType t;
+  if (!dtype_from(o.ptr(), &t)) throw nb::type_error("expected a dtype");
+  return t;
+}
+
+nb::object dtype_handle(DType t) { return nb::borrow(dtype_object(t)); }
+
+}  // namespace
+}  // namespace weft::bind
+
+NB_MODULE(_core, m) {
+  using namespace weft;
+  using namespace weft::bind;
+  nb::set_leak_warnings(false);
+  init_sites();
+  PyObject* module = m.ptr();
+  if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_op_functions(module) ||
+      !init_autograd(module) || !init_conversions(module) || !init_composed(module)) {
+    throw nb::python_error();
+  }
+  m.def("_set_size_type", [](nb::handle type) { set_size_type(type.ptr()); });
+  m.def("get_default_dtype", [] { return dtype_handle(default_dtype()); });
+  m.def("_set_default_dtype", [](nb::handle t) { set_default_dtype(checked_dtype(t)); });
+  m.def("promote_types", [](nb::handle a, nb::handle b) { return dtype_handle(promote(checked_dtype(a), checked_dtype(b))); });
+  m.def("can_cast", [](nb::handle a, nb::handle b) { return can_cast(checked_dtype(a), checked_dtype(b)); });
+  m.def("get_num_threads", [] { return cpu::num_threads(); });
+  m.def("_set_num_threads", [](int n) { cpu::set_num_threads(n); });
+  m.def("cpu_capability", [] { return cpu::isa_name(cpu::chosen_isa()); });
+  m.def("describe_products", [] { return cpu::describe_products(); });
+}

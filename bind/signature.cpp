@@ -1,0 +1,402 @@
+#include "bind/signature.h"
+
+#include <cstring>
+
+namespace weft::bind {
+namespace {
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+int64_t memory_format_number(std::string_view name) {
+  return name == "contiguous_format" ? 0 : name == "preserve_format" ? 1 : name == "channels_last" ? 2 : 3;
+}
+
+Value parse_default(ParameterKind kind, std::string_view text) {
+  Value v;
+  if (text == "None") return v;
+  const std::string s(text);
+  switch (kind) {
+    case ParameterKind::Bool:
+      v.kind = Value::Kind::Bool;
+      v.integer = text == "True";
+      break;
+    case ParameterKind::String:
+      v.kind = Value::Kind::String;
+      v.string = text.substr(1, text.size() - 2);
+      break;
+    case ParameterKind::IntList:
+      v.kind = Value::Kind::IntList;
+      if (text.front() == '[') {
+        if (text != "[]") {
+          std::string inside = s.substr(1, s.size() - 2);
+          for (char* at = inside.data(); *at;) {
+            v.list.push_back(std::strtoll(at, &at, 10));
+            if (*at == ',') ++at;
+          }
+        }
+      } else {
+        v.list = Dims{std::strtoll(s.c_str(), nullptr, 10)};
+      }
+      break;
+    case ParameterKind::MemoryFormat:
+      v.kind = Value::Kind::Int;
+      v.integer = memory_format_number(text);
+      break;
+    default:
+      if (text == "True" || text == "False") {
+        v.kind = Value::Kind::Bool;
+        v.integer = text == "True";
+      } else if (s.find_first_of(".en") != std::string::npos) {
+        v.kind = Value::Kind::Float;
+        v.floating = text == "inf" ? HUGE_VAL : text == "-inf" ? -HUGE_VAL : std::strtod(s.c_str(), nullptr);
+      } else {
+        v.kind = Value::Kind::Int;
+        v.integer = std::strtoll(s.c_str(), nullptr, 10);
+      }
+  }
+  return v;
+}
+
+Parameter parse_parameter(std::string_view text) {
+  Parameter p;
+  const size_t space = text.find(' ');
+  std::string_view type = text.substr(0, space), rest = trim(text.substr(space + 1));
+  const size_t equals = rest.find('=');
+  const std::string name(trim(rest.substr(0, equals)));
+  p.text = name;
+  p.name = interned(name.c_str());
+  if (type.ends_with('?')) {
+    p.optional = true;
+    type.remove_suffix(1);
+  }
+  if (type.ends_with("|Scalar")) {
+    p.takes_number = true;
+    type.remove_suffix(7);
+  }
+  if (type == "Tensor") p.kind = ParameterKind::Tensor;
+  else if (type == "Tensor[]" || type == "Tensor?[]") p.kind = ParameterKind::TensorList;
+  else if (type == "int") p.kind = ParameterKind::Int;
+  else if (type == "float") p.kind = ParameterKind::Float;
+  else if (type == "bool") p.kind = ParameterKind::Bool;
+  else if (type == "Scalar") p.kind = ParameterKind::Scalar;
+  else if (type.starts_with("int[")) p.kind = ParameterKind::IntList;
+  else if (type == "DType") p.kind = ParameterKind::DType;
+  else if (type == "Device") p.kind = ParameterKind::Device;
+  else if (type == "str") p.kind = ParameterKind::String;
+  else if (type == "Generator") p.kind = ParameterKind::Generator;
+  else if (type == "MemoryFormat") p.kind = ParameterKind::MemoryFormat;
+  else Py_FatalError(("weft: unknown type in a schema: " + std::string(text)).c_str());
+  if (equals != std::string_view::npos) {
+    p.has_default = true;
+    p.default_value = parse_default(p.kind, trim(rest.substr(equals + 1)));
+  }
+  return p;
+}
+
+const char* kind_name(const Parameter& p) {
+  switch (p.kind) {
+    case ParameterKind::Tensor: return p.takes_number ? "Tensor or Number" : "Tensor";
+    case ParameterKind::TensorList: return "tuple of Tensors";
+    case ParameterKind::Int: return "int";
+    case ParameterKind::Float: return "float";
+    case ParameterKind::Bool: return "bool";
+    case ParameterKind::Scalar: return "Number";
+    case ParameterKind::IntList: return "tuple of ints";
+    case ParameterKind::DType: return "torch.dtype";
+    case ParameterKind::Device: return "torch.device";
+    case ParameterKind::String: return "str";
+    case ParameterKind::Generator: return "torch.Generator";
+    case ParameterKind::MemoryFormat: return "torch.memory_format";
+  }
+  return "";
+}
+
+bool take_list(PyObject* o, Matched* matched) {
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return false;
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  for (Py_ssize_t i = 0; i < n; ++i) if (!is_tensor(items[i]) && items[i] != Py_None) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) matched->push(items[i] == Py_None ? nullptr : impl_of(items[i]));
+  return true;
+}
+
+bool take_number(PyObject* o, Value* v, bool integer_only) {
+  if (PyBool_Check(o)) {
+    if (integer_only) return false;
+    v->kind = Value::Kind::Bool;
+    v->integer = o == Py_True;
+    return true;
+  }
+  if (PyLong_Check(o)) {
+    int overflow;
+    v->kind = Value::Kind::Int;
+    v->integer = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) {
+      if (!integer_only) {
+        v->kind = Value::Kind::Float;
+        v->floating = PyLong_AsDouble(o);
+        if (PyErr_Occurred()) throw PythonError{};
+        return true;
+      }
+      fail(ErrorKind::Overflow, "Overflow when unpacking long: ", "an argument does not fit int64");
+    }
+    return true;
+  }
+  if (PyFloat_Check(o)) {
+    if (integer_only) return false;
+    v->kind = Value::Kind::Float;
+    v->floating = PyFloat_AS_DOUBLE(o);
+    return true;
+  }
+  if (is_tensor(o)) {
+    TensorImpl* t = impl_of(o);
+    if (t->numel != 1 || t->ndim != 0 || (integer_only && !is_integral(t->dtype))) return false;
+    Ref item(checked(tensor_item(t)));
+    return take_number(item.get(), v, integer_only);
+  }
+  if (PyIndex_Check(o) && !PySequence_Check(o)) {
+    Ref index(checked(PyNumber_Index(o)));
+    return take_number(index.get(), v, integer_only);
+  }
+  if (!integer_only && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyUnicode_Check(o) && !PySequence_Check(o)) {
+    v->kind = Value::Kind::Float;
+    v->floating = PyFloat_AsDouble(o);
+    if (PyErr_Occurred()) throw PythonError{};
+    return true;
+  }
+  return false;
+}
+
+bool take_attribute(const Parameter& p, PyObject* o, Value* v) {
+  v->kind = Value::Kind::None;
+  if (o == Py_None) return p.optional;
+  switch (p.kind) {
+    case ParameterKind::Int: return take_number(o, v, true);
+    case ParameterKind::Scalar: return take_number(o, v, false);
+    case ParameterKind::Float: return take_number(o, v, false);
+    case ParameterKind::Bool:
+      if (!PyBool_Check(o)) return false;
+      v->kind = Value::Kind::Bool;
+      v->integer = o == Py_True;
+      return true;
+    case ParameterKind::IntList:
+      v->kind = Value::Kind::IntList;
+      if (PyLong_Check(o) && !PyBool_Check(o)) {
+        Value single;
+        take_number(o, &single, true);
+        v->list = Dims{single.integer};
+        return true;
+      }
+      if (is_tensor(o) && impl_of(o)->ndim == 0 && is_integral(impl_of(o)->dtype)) {
+        Value single;
+        if (!take_number(o, &single, true)) return false;
+        v->list = Dims{single.integer};
+        return true;
+      }
+      return dims_from(o, &v->list);
+    case ParameterKind::DType: {
+      DType t;
+      if (!dtype_from(o, &t)) return false;
+      v->kind = Value::Kind::DType;
+      v->integer = static_cast<int64_t>(t);
+      return true;
+    }
+    case ParameterKind::Device: {
+      if (!is_device(o) && !PyUnicode_Check(o)) return false;
+      Device d;
+      if (!device_from(o, &d)) throw PythonError{};
+      v->kind = Value::Kind::Device;
+      v->integer = static_cast<int64_t>(d.type) * 256 + d.index;
+      return true;
+    }
+    case ParameterKind::String: {
+      if (!PyUnicode_Check(o)) return false;
+      Py_ssize_t size;
+      const char* text = PyUnicode_AsUTF8AndSize(o, &size);
+      if (!text) throw PythonError{};
+      v->kind = Value::Kind::String;
+      v->string = {text, static_cast<size_t>(size)};
+      return true;
+    }
+    case ParameterKind::MemoryFormat: {
+      Ref number(PyObject_GetAttrString(o, "_number"));
+      if (!number) {
+        PyErr_Clear();
+        return false;
+      }
+      v->kind = Value::Kind::Int;
+      v->integer = PyLong_AsLong(number.get());
+      return true;
+    }
+    case ParameterKind::Generator: return false;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Signature::Signature(const OpTable* table, uint8_t forms) : table(table), forms(forms) {
+  const std::string_view text = table->schema.text;
+  size_t at = text.find('(') + 1;
+  const size_t close = text.rfind(") -> ");
+  bool keyword_only = false;
+  while (at < close) {
+    size_t end = at;
+    int depth = 0;
+    while (end < close && (text[end] != ',' || depth > 0)) {
+      if (text[end] == '[' || text[end] == '(') ++depth;
+      if (text[end] == ']' || text[end] == ')') --depth;
+      ++end;
+    }
+    const std::string_view part = trim(text.substr(at, end - at));
+    at = end + 1;
+    if (part == "*") {
+      keyword_only = true;
+      continue;
+    }
+    Parameter p = parse_parameter(part);
+    p.keyword_only = keyword_only;
+    if (!keyword_only) ++positional;
+    parameters.push_back(std::move(p));
+  }
+}
+
+std::string Signature::text() const {
+  std::string out = "(";
+  bool star = false;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    if (i) out += ", ";
+    if (p.keyword_only && !star) {
+      out += "*, ";
+      star = true;
+    }
+    out += std::string(kind_name(p)) + " " + (p.text == "self" ? "input" : p.text);
+    if (p.has_default) out += "=...";
+  }
+  return out + ")";
+}
+
+bool match(const Signature& signature, const Arguments& arguments, Matched* matched, Mismatch* mismatch) {
+  const auto& parameters = signature.parameters;
+  const int total = static_cast<int>(parameters.size());
+  const std::string_view name = signature.table->name();
+  auto refuse = [&](auto&&... parts) {
+    if (mismatch->wanted) {
+      std::ostringstream text;
+      (text << ... << parts);
+      mismatch->reason = text.str();
+    }
+    return false;
+  };
+
+  int given = static_cast<int>(arguments.count);      // positional arguments not yet used
+  PyObject* const* next = arguments.items;
+  const Py_ssize_t keywords = arguments.names ? PyTuple_GET_SIZE(arguments.names) : 0;
+  Py_ssize_t used_keywords = 0;
+
+  for (int i = 0; i < total; ++i) {
+    const Parameter& p = parameters[i];
+    const bool is_input = p.kind == ParameterKind::Tensor || p.kind == ParameterKind::TensorList;
+    PyObject* value = nullptr;
+    if (i == 0 && arguments.self) {
+      value = arguments.self;
+    } else if (given > 0 && !p.keyword_only) {
+      // view(2, 3): loose integers fill a list of integers that comes last.
+      if (p.kind == ParameterKind::IntList && (PyLong_Check(*next) || (given > 1 && PyIndex_Check(*next))) && i == signature.positional - 1 &&
+          !PyBool_Check(*next) && (given > 1 || arguments.self)) {
+        Value& v = matched->attributes[matched->attribute_count++];
+        v.kind = Value::Kind::IntList;
+        v.list.resize(given);
+        for (int k = 0; k < given; ++k) {
+          Value one;
+          if (!take_number(next[k], &one, true)) {
+            return refuse(name, "(): argument '", p.text, "' (position ", i + 1, ") must be tuple of ints, but found element of type ",
+                          Py_TYPE(next[k])->tp_name, " at pos ", k);
+          }
+          v.list[k] = one.integer;
+        }
+        next += given;
+        given = 0;
+        continue;
+      }
+      value = *next++;
+      --given;
+    }
+    if (keywords) {
+      for (Py_ssize_t k = 0; k < keywords; ++k) {
+        PyObject* key = PyTuple_GET_ITEM(arguments.names, k);
+        const bool same = key == p.name || PyUnicode_Compare(key, p.name) == 0 ||
+                          (p.text == "self" && PyUnicode_CompareWithASCIIString(key, "input") == 0) ||
+                          (p.text == "dim" && PyUnicode_CompareWithASCIIString(key, "axis") == 0) ||
+                          (p.text == "keepdim" && PyUnicode_CompareWithASCIIString(key, "keepdims") == 0);
+        if (!same) continue;
+        if (value) return refuse(name, "() got multiple values for argument '", p.text, "'");
+        value = arguments.items[arguments.count + k];
+        ++used_keywords;
+        break;
+      }
+    }
+    if (!value) {
+      if (!p.has_default) {
+        return refuse(name, "() missing ", 1, " required positional argument", ": \"", p.text == "self" ? "input" : p.text, "\"");
+      }
+      if (is_input) matched->push(nullptr);
+      else matched->attributes[matched->attribute_count++] = p.default_value;
+      continue;
+    }
+    bool fits;
+    if (p.kind == ParameterKind::Tensor) {
+      fits = true;
+      if (is_tensor(value)) {
+        matched->push(impl_of(value));
+      } else if (p.optional && value == Py_None) {
+        matched->push(nullptr);
+      } else if (p.takes_number && is_number(value)) {
+        matched->temporaries.push_back(number_to_tensor(value));
+        matched->push(matched->temporaries.back().get());
+      } else {
+        Tensor number;
+        if (p.takes_number && !PyUnicode_Check(value)) number = number_to_tensor(value);
+        fits = static_cast<bool>(number);
+        if (fits) {
+          matched->push(number.get());
+          matched->temporaries.push_back(std::move(number));
+        }
+      }
+    } else if (p.kind == ParameterKind::TensorList) {
+      fits = take_list(value, matched);
+    } else {
+      fits = take_attribute(p, value, &matched->attributes[matched->attribute_count++]);
+    }
+    if (!fits) {
+      const char* shown = p.text == "self" ? "input" : p.text.c_str();
+      return refuse(name, "(): argument '", shown, "' (position ", i + 1, ") must be ", kind_name(p), ", not ",
+                    value == Py_None ? "NoneType" : Py_TYPE(value)->tp_name);
+    }
+  }
+  if (given > 0) {
+    const Py_ssize_t self = arguments.self ? 1 : 0;
+    return refuse(name, "() takes ", signature.positional - self, " positional arguments but ", arguments.count,
+                  arguments.count == 1 ? " was" : " were", " given");
+  }
+  if (used_keywords < keywords) {
+    for (Py_ssize_t k = 0; k < keywords; ++k) {
+      const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(arguments.names, k));
+      bool known = false;
+      for (const Parameter& p : parameters) {
+        known = known || p.text == key || (p.text == "self" && std::strcmp(key, "input") == 0) ||
+                (p.text == "dim" && std::strcmp(key, "axis") == 0) || (p.text == "keepdim" && std::strcmp(key, "keepdims") == 0);
+      }
+      if (!known) return refuse(name, "() got an unexpected keyword argument '", key, "'");
+    }
+    return refuse(name, "(): the same argument was given twice");
+  }
+  return true;
+}
+
+}  // namespace weft::bind

@@ -1,0 +1,73 @@
+// Which line of the user's Python is running, and the lock around it.
+#include "bind/object.h"
+
+namespace weft::bind {
+namespace {
+
+CallSite current_site() {
+  const Context& now = context();
+  if (now.user_site_depth > 0) {
+    Py_XINCREF(static_cast<PyObject*>(now.user_site.code));
+    return now.user_site;
+  }
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return {};
+  return {PyFrame_GetCode(frame), PyFrame_GetLasti(frame)};
+}
+
+std::string site_text(void* code, int32_t instruction) {
+  if (!code) return "";
+  auto* object = static_cast<PyCodeObject*>(code);
+  const int line = PyCode_Addr2Line(object, instruction);
+  Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(object), "co_filename"));
+  Ref function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(object), "co_name"));
+  const char* file = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  const char* in = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
+  if (!file || !in) {
+    PyErr_Clear();
+    return "";
+  }
+  return " at " + std::string(file) + ":" + std::to_string(line) + " (in " + in + ")";
+}
+
+}  // namespace
+
+void init_sites() {
+  python.retain = [](void* o) { Py_XINCREF(static_cast<PyObject*>(o)); };
+  python.release = [](void* o) { Py_XDECREF(static_cast<PyObject*>(o)); };
+  python.current_site = current_site;
+  python.site_text = site_text;
+  python.release_lock = []() -> void* { return PyEval_SaveThread(); };
+  python.acquire_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
+  python.check_signals = [] {
+    if (PyErr_CheckSignals() != 0) throw PythonError{};
+  };
+}
+
+void translate_exception() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+    // already set
+  } catch (const Error& error) {
+    PyObject* type = PyExc_RuntimeError;
+    switch (error.kind) {
+      case ErrorKind::Runtime: type = PyExc_RuntimeError; break;
+      case ErrorKind::Index: type = PyExc_IndexError; break;
+      case ErrorKind::Type: type = PyExc_TypeError; break;
+      case ErrorKind::Value: type = PyExc_ValueError; break;
+      case ErrorKind::NotImplemented: type = PyExc_NotImplementedError; break;
+      case ErrorKind::Memory: type = PyExc_MemoryError; break;
+      case ErrorKind::Overflow: type = PyExc_OverflowError; break;
+    }
+    PyErr_SetString(type, error.message.c_str());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+}  // namespace weft::bind

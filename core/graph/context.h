@@ -1,0 +1,44 @@
+// Everything that is "current": gradient mode, schedule, the line being run. One pointer names it, so a
+// coroutine or a thread switches all of it by swapping the pointer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor/callsite.h"
+
+namespace weft {
+
+struct Schedule;   // core/schedule
+
+struct Context {
+  bool grad_enabled = true;
+  bool inference = false;
+  bool anomaly = false;
+  bool anomaly_check_nan = true;
+  bool record_sites = true;
+  // Set while code of weft's own runs for the user (composed operations, modules): the user's line.
+  CallSite user_site{};
+  int user_site_depth = 0;
+  const Schedule* schedule = nullptr;   // null: immediate
+  std::vector<void*> saved_tensor_hooks;  // pairs pack, unpack: owned Python callables
+};
+
+extern thread_local constinit Context* context_pointer;
+Context* make_thread_context();
+inline Context& context() {
+  Context* c = context_pointer;
+  return __builtin_expect(c != nullptr, 1) ? *c : *make_thread_context();
+}
+
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(context().grad_enabled) { context().grad_enabled = on; }
+  ~GradMode() { context().grad_enabled = before_; }
+  GradMode(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace weft

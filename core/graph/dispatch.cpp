@@ -1,0 +1,362 @@
+#include "core/graph/dispatch.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/graph/values.h"
+#include "core/tensor/promotion.h"
+
+namespace weft {
+
+void (*force_pending)(TensorImpl* t) = nullptr;
+
+// Of core/ops, above: the operations that recording itself needs.
+extern const OpTable op_Copy;
+Node* record_view_write(const Tensor& base, const Tensor& view);   // a base, after one of its views was written to
+Node* record_view_again(const Tensor& base, const Tensor& view);   // a view, after its base was written to
+
+constexpr bool kPlainCopy = false;  // the one field of Copy: non_blocking
+
+namespace {
+
+// What an error says about the call it stopped.
+[[gnu::cold]] void describe_error(Error& error, const OpTable& table, Inputs in) {
+  if (error.described) return;
+  error.described = true;
+  const std::string call = describe_call(table, in);
+  if (error.message.find(call) == std::string::npos) error.message += "\n  in " + call;
+}
+
+void check_inputs(const OpTable& table, Inputs in) {
+  const TensorImpl* first = nullptr;
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in.data()[i];
+    if (!t) continue;
+    if (!first) first = t;
+    else if (t->device != first->device && t->ndim > 0 && first->ndim > 0) {
+      fail("Expected all tensors to be on the same device, but found at least two devices, ", device_name(first->device),
+           " and ", device_name(t->device), "! In ", describe_call(table, in), ": move one with .to(device).");
+    }
+  }
+}
+
+Tensor allocate(const Meta& meta, bool compute_now) {
+  if (meta.device.type != DeviceType::CPU) {
+    fail("device ", device_name(meta.device), " is not available: this build of weft computes on the CPU only. "
+         "Use device='cpu'.");
+  }
+  if (!compute_now) return pending(meta.shape(), meta.dtype, meta.device);
+  if (meta.strided) return empty_strided(meta.shape(), meta.stride_span(), meta.dtype, meta.device);
+  return empty(meta.shape(), meta.dtype, meta.device);
+}
+
+Tensor make_view(const Tensor& of, const Meta& meta) {
+  Tensor view = alias(of, meta.shape(), meta.stride_span(), meta.offset);
+  TensorImpl* v = view.get();
+  v->flags |= of->flags & (kUntracked | kInference);
+  if (!(v->flags & kInference)) {
+    v->base = of->base ? of->base : of.get();
+    retain(v->base);
+    v->view_version = v->storage->version;
+    if (!context().grad_enabled) v->flags |= kViewNoGrad;
+  }
+  return view;
+}
+
+bool any_needs_grad(Inputs in) {
+  bool any = false;
+  for (int i = 0; i < in.size(); ++i) if (TensorImpl* t = in.data()[i]) any |= needs_grad(t);
+  return any;
+}
+
+void check_not_inference(const OpTable& table, Inputs in) {
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in.data()[i];
+    if (t && (t->flags & kInference) && (table.saves.for_input[0] | table.saves.for_input[1])) {
+      fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+           "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+           "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`. In ", describe_call(table, in));
+    }
+  }
+}
+
+void attach(Node* n, Tensor* out, int outputs, bool first_only) {
+  bool attached = false;
+  for (int k = 0; k < outputs; ++k) {
+    TensorImpl* t = out[k].get();
+    if (!is_differentiable(t->dtype) || (first_only && k > 0)) continue;
+    if (attached) retain(n);
+    attached = true;
+    t->grad_fn = n;
+    t->output_nr = static_cast<uint16_t>(k);
+    t->flags |= kRequiresGrad;
+  }
+  if (!attached) release(n);
+}
+
+}  // namespace
+
+std::string describe_call(const OpTable& table, Inputs in) {
+  std::string text(table.name());
+  text += '(';
+  const int shown = std::min(in.size(), 8);
+  for (int i = 0; i < shown; ++i) {
+    if (i) text += ", ";
+    const TensorImpl* t = in.data()[i];
+    text += t && t->has(kWrappedNumber) ? (t->dtype == DType::Float64 ? "a number" : "an integer") : describe(t);
+  }
+  if (shown < in.size()) text += ", ... " + std::to_string(in.size()) + " tensors";
+  return text + ")";
+}
+
+void run_operation(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
+  if (table.pointwise) return run_pointwise(table, fields, in, out);
+  table.run(fields, in, out);
+}
+
+void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
+  Context& now = context();
+  try {
+    if (table.compose) {
+      out[0] = table.compose(fields, in);
+      return;
+    }
+    if (in.size() > 1) check_inputs(table, in);
+    Meta metas[3];
+    if (table.pointwise) infer_pointwise(table, in, metas);
+    else table.infer(fields, in, metas);
+    if (__builtin_expect(now.schedule != nullptr, 0) && !(table.traits & (kForcesValues | kView | kRandom))) {
+      return now.schedule->record(table, fields, in, metas, out);
+    }
+    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    if (table.traits & kView) {
+      out[0] = make_view(in[0], metas[0]);
+    } else {
+      for (int k = 0; k < table.outputs; ++k) out[k] = allocate(metas[k], true);
+      if (table.traits & kUpdatesSelf) copy_into(out[0], in[0]);
+      run_operation(table, fields, in, out);
+    }
+    if (__builtin_expect(now.inference, 0)) {
+      for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
+    } else if (now.grad_enabled && any_needs_grad(in) && !(table.traits & kNeverDifferentiable) &&
+               is_differentiable(out[0].dtype())) {
+      check_not_inference(table, in);
+      attach(record_node(table, fields, in, out, table.outputs, nullptr), out, table.outputs,
+             table.traits & kFirstOutputOnly);
+    }
+  } catch (Error& error) {
+    describe_error(error, table, in);
+    throw;
+  }
+}
+
+// ---- writing into tensors that exist --------------------------------------------------------------
+
+void check_writable(const char* operation, TensorImpl* t) {
+  ensure_value(t);
+  if (may_overlap_itself(t)) {
+    fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+         "Please clone() the tensor before performing the operation. (", operation, " on ", describe(t),
+         " with strides ", shape_text(t->strides()), ")");
+  }
+  const Context& now = context();
+  if (t->has(kInference)) {
+    if (!now.inference) {
+      fail("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+           "tensor before doing inplace update. (", operation, ")");
+    }
+    return;
+  }
+  if (!now.grad_enabled) return;
+  const bool needs = needs_grad(t);
+  if (needs && !t->grad_fn) {
+    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, " on ", describe(t),
+         ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
+  }
+  if (t->base && t->base->requires_grad() && !t->base->grad_fn && !t->has(kViewNoGrad)) {
+    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, " on ",
+         describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
+  }
+}
+
+void note_write(TensorImpl* t) {
+  if (t->flags & (kUntracked | kInference)) return;
+  Storage* s = t->storage;
+  ++s->version;
+  if (context().record_sites) {
+    const CallSite site = python.current_site();
+    if (s->writer_code) python.release(s->writer_code);
+    s->writer_code = site.code;
+    s->writer_instruction = site.instruction;
+  }
+}
+
+void check_no_partial_overlap(const TensorImpl* out, const TensorImpl* in) {
+  if (out->storage != in->storage || out == in) return;
+  if (out->data == in->data && out->ndim == in->ndim && std::equal(out->dims, out->dims + 2 * out->ndim, in->dims)) return;
+  if (out->numel == 0 || in->numel == 0) return;
+  auto end = [](const TensorImpl* t) {
+    int64_t reach = 0;
+    for (int d = 0; d < t->ndim; ++d) reach += (t->dims[d] - 1) * t->dims[t->ndim + d];
+    return t->data + (reach + 1) * item_size(t->dtype);
+  };
+  if (out->data < end(in) && in->data < end(out)) {
+    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+         "location. Please clone() the tensor before performing the operation.");
+  }
+}
+
+namespace {
+
+// Interleaved views (x[::2] and x[1::2]) share a range but no element; the test above cannot tell.
+// Kernels read inputs after writing results, so such an input is copied first.
+Tensor separated(const TensorImpl* out, const Tensor& in) {
+  if (!in || in->storage != out->storage || in.get() == out) return in;
+  if (out->data == in->data && out->ndim == in->ndim && std::equal(out->dims, out->dims + 2 * out->ndim, in->dims)) return in;
+  return detached_copy(in);
+}
+
+void check_result_fits(const OpTable& table, const Meta& meta, const TensorImpl* t, Inputs in, const char* form) {
+  if (!can_cast(meta.dtype, t->dtype)) {
+    fail("result type ", dtype_name(meta.dtype), " can't be cast to the desired output type ", dtype_name(t->dtype), " (",
+         form, " ", describe_call(table, in), ")");
+  }
+}
+
+}  // namespace
+
+void rebase_history(TensorImpl* t, Node* node, int output_nr) {
+  if (t->grad_fn) release(t->grad_fn);
+  t->grad_fn = node;
+  t->output_nr = static_cast<uint16_t>(output_nr);
+  t->flags |= kRequiresGrad;
+  if (!t->base) return;
+  Tensor base = Tensor::share(t->base);
+  Node* written = record_view_write(base, Tensor::share(t));
+  if (base->grad_fn) release(base->grad_fn);
+  base->grad_fn = written;
+  base->output_nr = 0;
+  base->flags |= kRequiresGrad;
+  t->view_version = t->storage->version - 1;  // derived anew from the base when next asked for
+  refresh_view_history(t);
+}
+
+void refresh_view_history(TensorImpl* t) {
+  t->view_version = t->storage->version;
+  if (t->has(kViewNoGrad) && !t->grad_fn) {
+    if (!t->base->requires_grad() || !t->base->grad_fn) return;
+  }
+  if (!t->grad_fn && !t->base->requires_grad()) return;
+  if (t->base->base || !t->base->requires_grad() || !is_differentiable(t->dtype)) return;
+  Node* again = record_view_again(Tensor::share(t->base), Tensor::share(t));
+  if (t->grad_fn) release(t->grad_fn);
+  t->grad_fn = again;
+  t->output_nr = 0;
+  t->flags |= kRequiresGrad;
+}
+
+void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
+  Context& now = context();
+  TensorImpl* self = in.data()[0];
+  try {
+    check_inputs(table, in);
+    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    check_writable(std::string(table.name()).append("_").c_str(), self);
+    if (table.compose) {
+      TensorImpl* pair[] = {self, nullptr};
+      const Tensor result = table.compose(fields, in);
+      pair[1] = result.get();
+      return apply_in_place(op_Copy, &kPlainCopy, Inputs(pair, 2));
+    }
+    Meta metas[3];
+    if (table.pointwise) infer_pointwise(table, in, metas);
+    else table.infer(fields, in, metas);
+    const Meta& meta = metas[0];
+    if (meta.ndim != self->ndim || !std::equal(meta.sizes, meta.sizes + meta.ndim, self->dims)) {
+      fail("output with shape ", shape_text(self->sizes()), " doesn't match the broadcast shape ", shape_text(meta.shape()),
+           ": ", table.name(), "_ cannot change the shape of its tensor. ", describe_call(table, in));
+    }
+    check_result_fits(table, meta, self, in, "in place,");
+    const bool record = now.grad_enabled && !now.inference && any_needs_grad(in) && is_differentiable(self->dtype) &&
+                        !(table.traits & kNeverDifferentiable);
+    // Inputs over the same memory, other than the tensor itself, are read from a copy.
+    std::vector<Tensor> copies;
+    std::vector<TensorImpl*> safe(in.data(), in.data() + in.size());
+    for (int i = 1; i < in.size(); ++i) {
+      if (!safe[i] || safe[i]->storage != self->storage || safe[i] == self) continue;
+      if (table.pointwise) check_no_partial_overlap(self, safe[i]);
+      Tensor copy = separated(self, in[i]);
+      if (copy.get() != safe[i]) { safe[i] = copy.get(); copies.push_back(std::move(copy)); }
+    }
+    const Inputs inputs(safe.data(), in.size());
+    Tensor before;
+    uint32_t mask = 0;
+    if (record) {
+      check_not_inference(table, in);
+      for (int i = 0; i < in.size(); ++i) {
+        if (in.data()[i] && in.data()[i]->requires_grad()) mask |= table.saves.for_input[std::min(i, 3)];
+      }
+      if (mask & input(0)) before = detached_copy(in[0]);
+    }
+    Tensor out[3];
+    out[0] = Tensor::share(self);
+    if (table.pointwise || (table.traits & kUpdatesSelf)) {
+      run_operation(table, fields, inputs, out);
+    } else {
+      for (int k = 0; k < table.outputs; ++k) out[k] = allocate(metas[k], true);
+      run_operation(table, fields, inputs, out);
+      copy_into(in[0], out[0]);
+      out[0] = Tensor::share(self);
+    }
+    note_write(self);
+    if (record) rebase_history(self, record_node(table, fields, in, out, 1, before.get()), 0);
+  } catch (Error& error) {
+    describe_error(error, table, in);
+    throw;
+  }
+}
+
+void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
+  Context& now = context();
+  try {
+    check_inputs(table, in);
+    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    bool any = any_needs_grad(in);
+    for (int k = 0; k < table.outputs; ++k) any |= needs_grad(out[k].get());
+    if (now.grad_enabled && any) {
+      fail(table.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the "
+           "arguments requires grad.");
+    }
+    if (table.compose) {
+      const Tensor result = table.compose(fields, in);
+      resize_output(out[0].get(), result.sizes());
+      check_writable(std::string(table.name()).c_str(), out[0].get());
+      copy_into(out[0], result);
+      return note_write(out[0].get());
+    }
+    Meta metas[3];
+    if (table.pointwise) infer_pointwise(table, in, metas);
+    else table.infer(fields, in, metas);
+    Tensor fresh[3];
+    for (int k = 0; k < table.outputs; ++k) {
+      check_result_fits(table, metas[k], out[k].get(), in, "out=,");
+      resize_output(out[k].get(), metas[k].shape());
+      check_writable(std::string(table.name()).c_str(), out[k].get());
+    }
+    if (table.traits & kView) {
+      copy_into(out[0], make_view(in[0], metas[0]));
+    } else {
+      // Computed apart and copied: an output may share memory with an input.
+      for (int k = 0; k < table.outputs; ++k) fresh[k] = allocate(metas[k], true);
+      if (table.traits & kUpdatesSelf) copy_into(fresh[0], in[0]);
+      run_operation(table, fields, in, fresh);
+      for (int k = 0; k < table.outputs; ++k) copy_into(out[k], fresh[k]);
+    }
+    for (int k = 0; k < table.outputs; ++k) note_write(out[k].get());
+  } catch (Error& error) {
+    describe_error(error, table, in);
+    throw;
+  }
+}
+
+}  // namespace weft

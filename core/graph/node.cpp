@@ -1,0 +1,310 @@
+#include "core/graph/node.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/graph/backward.h"
+#include "core/graph/context.h"
+
+namespace weft {
+
+thread_local constinit Context* context_pointer = nullptr;
+
+Context* make_thread_context() {
+  static thread_local Context own;
+  context_pointer = &own;
+  return &own;
+}
+
+namespace {
+
+uint64_t next_sequence = 0;
+
+// Releasing a node releases its producers; a long chain must not become a deep recursion.
+Node* dying_nodes = nullptr;
+bool draining_nodes = false;
+
+void finish_node(Node* n) {
+  for (int k = 0; k < n->saved_count; ++k) if (n->saved()[k]) release(n->saved()[k]);
+  TensorImpl** slots = n->waiting_slots();
+  for (int k = 0; k < n->outputs; ++k) if (slots[k]) release(slots[k]);
+  Edge* edges = n->edges();
+  for (uint32_t i = 0; i < n->inputs; ++i) if (Node* producer = edges[i].node()) release(producer);
+  if (n->op->destroy) n->op->destroy(n->fields());
+  if (n->site_code) release_code(n->site_code);
+  if (n->extra) {
+    if (n->extra->hooks) python.release(n->extra->hooks);
+    delete n->extra;
+  }
+  block_release(n, n->bytes);
+  --live.nodes;
+}
+
+}  // namespace
+
+void node_destroy(Node* n) {
+  if (draining_nodes) {
+    n->sequence = reinterpret_cast<uint64_t>(dying_nodes);
+    dying_nodes = n;
+    return;
+  }
+  draining_nodes = true;
+  finish_node(n);
+  while (Node* next = dying_nodes) {
+    dying_nodes = reinterpret_cast<Node*>(next->sequence);
+    finish_node(next);
+  }
+  draining_nodes = false;
+}
+
+// For tensor.cpp, which lies below and knows nodes only by name.
+void release_node(Node* n) { release(n); }
+
+void forget_retained(TensorImpl* t) {
+  if (t->grad_fn && t->grad_fn->extra) std::erase(t->grad_fn->extra->retained, t);
+}
+
+NodeExtra& extra_of(Node* n) {
+  if (!n->extra) n->extra = new NodeExtra;
+  return *n->extra;
+}
+
+std::string Node::name() const {
+  if (extra && !extra->name.empty()) return extra->name;
+  if (op->backward_name) return op->backward_name;
+  return std::string(op->struct_name) + "Backward0";
+}
+
+// ---- leaves ------------------------------------------------------------------------------------
+
+struct AccumulateGrad {
+  static constexpr Schema schema{"AccumulateGrad(Tensor gradient) -> Tensor"};
+  static constexpr uint32_t traits = kInternal;
+  static constexpr const char* backward_name = "AccumulateGrad";
+  Tensor variable;
+
+  // The one rule that ends a chain; set by core/autograd, which knows hooks and gradient modes.
+  static void vjp(Backward& b);
+};
+extern void (*accumulate_into_leaf)(const Tensor& variable, const Tensor& gradient);
+void (*accumulate_into_leaf)(const Tensor&, const Tensor&) = nullptr;
+void AccumulateGrad::vjp(Backward& b) { accumulate_into_leaf(b.op<AccumulateGrad>().variable, b.grad()); }
+
+namespace {
+
+void release_accumulator(void* fields) {
+  auto* leaf = static_cast<AccumulateGrad*>(fields);
+  leaf->variable->extra->accumulator = nullptr;
+  leaf->~AccumulateGrad();
+}
+
+constexpr OpTable accumulator_table() {
+  OpTable t = make_table<AccumulateGrad>("AccumulateGrad");
+  t.destroy = release_accumulator;
+  return t;
+}
+
+}  // namespace
+
+extern const OpTable op_AccumulateGrad;
+constexpr OpTable op_AccumulateGrad = accumulator_table();
+
+Tensor accumulated_variable(Node* n) {
+  return n->op == &op_AccumulateGrad ? reinterpret_cast<AccumulateGrad*>(n->fields())->variable : Tensor();
+}
+
+// ---- making nodes ------------------------------------------------------------------------------
+
+namespace {
+
+Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, size_t result_bytes) {
+  const size_t bytes = sizeof(Node) + op.field_bytes + sizeof(Edge) * inputs + sizeof(void*) * saved +
+                       (outputs == 1 ? 0 : sizeof(void*) * outputs) + result_bytes + 2 * sizeof(uint32_t) * saved;
+  Node* n = static_cast<Node*>(block_allocate(bytes));
+  n->op = &op;
+  n->refs = 1;
+  n->inputs = inputs;
+  n->sequence = ++next_sequence;
+  n->site_code = nullptr;
+  n->site_instruction = 0;
+  n->task = 0;
+  n->waiting = nullptr;
+  n->extra = nullptr;
+  n->bytes = static_cast<uint32_t>(bytes);
+  n->outputs = static_cast<uint8_t>(outputs);
+  n->saved_count = static_cast<uint8_t>(saved);
+  n->flags = 0;
+  ++live.nodes;
+  return n;
+}
+
+void write_result(char*& at, const TensorImpl* t) {
+  auto* meta = reinterpret_cast<ResultMeta*>(at);
+  *meta = {t->dtype, t->device, t->ndim, 0};
+  auto* sizes = reinterpret_cast<int64_t*>(meta + 1);
+  for (int d = 0; d < t->ndim; ++d) sizes[d] = t->dims[d];
+  at += sizeof(ResultMeta) + sizeof(int64_t) * t->ndim;
+}
+
+}  // namespace
+
+Node* accumulator_of(TensorImpl* leaf) { return leaf->extra ? leaf->extra->accumulator : nullptr; }
+
+Edge take_gradient_edge(TensorImpl* t) {
+  if (t->grad_fn) {
+    retain(t->grad_fn);
+    return Edge(t->grad_fn, t->output_nr);
+  }
+  if (!t->requires_grad()) return {};
+  AutogradExtra& extra = extra_of(t);
+  if (extra.accumulator) {
+    retain(extra.accumulator);
+    return Edge(extra.accumulator, 0);
+  }
+  Node* n = allocate_node(op_AccumulateGrad, 0, 1, 0, sizeof(ResultMeta) + sizeof(int64_t) * t->ndim);
+  new (n->fields()) AccumulateGrad{Tensor::share(t)};
+  char* at = n->results();
+  write_result(at, t);
+  extra.accumulator = n;
+  return Edge(n, 0);
+}
+
+namespace {
+
+// The tensor to keep for an input. A leaf keeps its identity. Anything else that Python can see may
+// become the result of a later in-place operation, and then own the very node that keeps it; an alias
+// without history cannot.
+TensorImpl* kept_input(TensorImpl* t) {
+  const bool stays_as_it_is = !t->python || (t->requires_grad() && !t->grad_fn);
+  if (stays_as_it_is || (t->flags & kPending)) {
+    retain(t);
+    return t;
+  }
+  return alias(Tensor::share(t)).detach_ref();
+}
+
+}  // namespace
+
+Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self) {
+  uint32_t mask = 0;
+  const int n_in = in.size();
+  for (int i = 0; i < n_in; ++i) {
+    if (in.data()[i] && in.data()[i]->requires_grad()) mask |= op.saves.for_input[std::min(i, 3)];
+  }
+  size_t result_bytes = 0;
+  for (int k = 0; k < outputs; ++k) result_bytes += sizeof(ResultMeta) + sizeof(int64_t) * out[k]->ndim;
+  const int saved = __builtin_popcount(mask);
+  Node* n = allocate_node(op, static_cast<uint32_t>(n_in), outputs, saved, result_bytes);
+  if (op.field_bytes) op.copy(n->fields(), fields);
+  Edge* edges = n->edges();
+  for (int i = 0; i < n_in; ++i) {
+    TensorImpl* t = in.data()[i];
+    edges[i] = t && t->requires_grad() ? take_gradient_edge(t) : Edge();
+  }
+  // An accumulator just made has a later number than this node; leaves must come after all their users.
+  n->sequence = ++next_sequence;
+  if (outputs != 1) std::fill_n(n->waiting_slots(), outputs, nullptr);
+  char* at = n->results();
+  for (int k = 0; k < outputs; ++k) write_result(at, out[k].get());
+  if (mask) {
+    TensorImpl** keep = n->saved();
+    uint32_t* versions = n->saved_versions();
+    uint32_t* sources = n->saved_sources();
+    int next = 0;
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+      const uint32_t source = rest & -rest;
+      const int index = __builtin_ctz(source);
+      TensorImpl* t = nullptr;
+      if (index >= 16) {
+        t = out[index - 16].get()->flags & kPending ? Tensor(out[index - 16]).detach_ref()
+                                                     : alias(out[index - 16]).detach_ref();
+      } else if (index == 0 && original_self) {
+        t = original_self;
+        retain(t);
+      } else if (index < n_in && in.data()[index]) {
+        t = kept_input(in.data()[index]);
+      }
+      keep[next] = t;
+      versions[next] = t && t->storage ? t->storage->version : 0;
+      sources[next++] = source;
+    }
+  }
+  if (context().record_sites) {
+    const CallSite site = python.current_site();
+    n->site_code = site.code;
+    n->site_instruction = site.instruction;
+  }
+  return n;
+}
+
+// ---- saved values ------------------------------------------------------------------------------
+
+void release_saved(Node* n) {
+  for (int k = 0; k < n->saved_count; ++k) {
+    if (TensorImpl* t = std::exchange(n->saved()[k], nullptr)) release(t);
+  }
+  n->flags |= kReleased;
+  if (n->op->on_release) n->op->on_release(n->fields());
+}
+
+namespace {
+
+[[gnu::cold]] void fail_released(Node* n) {
+  fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+       "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). The graph "
+       "was recorded by ", n->name(), python.site_text(n->site_code, n->site_instruction),
+       ". If that line belongs to an earlier step, a value from that step was carried over: detach it "
+       "(value = value.detach()) before using it again. Specify retain_graph=True only if you really mean to go "
+       "backward through the same graph twice.");
+}
+
+[[gnu::cold]] void fail_overwritten(Node* n, const TensorImpl* t, uint32_t version, uint32_t source) {
+  std::string writer = python.site_text(t->storage->writer_code, t->storage->writer_instruction);
+  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [",
+       describe(t), "], ", source >= output(0) ? "which is output " : "which is input ",
+       source >= output(0) ? __builtin_ctz(source) - 16 : __builtin_ctz(source), " of ", n->name(), ", is at version ",
+       t->storage->version, "; expected version ", version, " instead. It was saved",
+       python.site_text(n->site_code, n->site_instruction),
+       writer.empty() ? "" : " and overwritten", writer,
+       ". Use the out-of-place form there, or clone() the value before it is overwritten.");
+}
+
+}  // namespace
+
+Tensor unpack_saved(Node* n, uint32_t source) {
+  for (int k = 0; k < n->saved_count; ++k) {
+    if (n->saved_sources()[k] != source) continue;
+    TensorImpl* t = n->saved()[k];
+    if (!t) {
+      if (n->has(kReleased)) fail_released(n);
+      return Tensor();
+    }
+    ensure_value(t);
+    if (t->storage && t->storage->version != n->saved_versions()[k]) fail_overwritten(n, t, n->saved_versions()[k], source);
+    if (!context().grad_enabled || t->requires_grad()) return Tensor::share(t);
+    // Differentiating the derivative: the value gets its history back.
+    Edge edge = source >= output(0) ? Edge(n, static_cast<uint16_t>(__builtin_ctz(source) - 16))
+                                    : n->edges()[__builtin_ctz(source)];
+    if (!edge) return Tensor::share(t);
+    Tensor with_history = alias(Tensor::share(t));
+    with_history->grad_fn = edge.node();
+    retain(edge.node());
+    with_history->output_nr = edge.output_nr();
+    with_history->flags |= kRequiresGrad;
+    return with_history;
+  }
+  if (n->has(kReleased)) fail_released(n);
+  fail("internal error: ", n->name(), " did not save what its derivative asks for (", source, ")");
+}
+
+TensorImpl* Backward::destination(int i) const {
+  const Edge edge = node_->edges()[i];
+  Node* producer = edge.node();
+  if (!producer || context().grad_enabled || producer->task != task_) return nullptr;
+  TensorImpl* waiting = producer->waiting_slots()[edge.output_nr()];
+  const bool ours = waiting && waiting->refs == 1 && !waiting->python && waiting->storage && waiting->storage->refs == 1 &&
+                    waiting->is_contiguous() && !waiting->requires_grad();
+  return ours ? waiting : nullptr;
+}
+
+}  // namespace weft

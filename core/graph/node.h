@@ -1,0 +1,125 @@
+// A recorded operation. One allocation holds the header, the operation's fields, the edges to the
+// nodes that produced its inputs, what it saved for backward and the shapes of its results:
+//
+//   Node | fields | edges | saved tensors | waiting gradients (if several results) | results | versions
+//
+// The same object is the autograd node, the trace node and what the views show.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/graph/op.h"
+#include "core/tensor/callsite.h"
+#include "core/tensor/tensor.h"
+
+namespace weft {
+
+// The producer of an input and which of its results that was, in one word.
+class Edge {
+ public:
+  Edge() = default;
+  Edge(Node* node, uint16_t output_nr) : bits_(reinterpret_cast<uint64_t>(node) | uint64_t{output_nr} << 48) {}
+  Node* node() const { return reinterpret_cast<Node*>(bits_ & ((uint64_t{1} << 48) - 1)); }
+  uint16_t output_nr() const { return static_cast<uint16_t>(bits_ >> 48); }
+  explicit operator bool() const { return bits_ != 0; }
+  friend bool operator==(Edge, Edge) = default;
+
+ private:
+  uint64_t bits_ = 0;
+};
+
+enum NodeFlag : uint8_t {
+  kReleased = 1 << 0,      // saved values have been freed by a backward pass
+  kDeferred = 1 << 2,      // not run yet: holds all its inputs
+};
+
+// Hooks and Python-side companions, made when first needed.
+struct NodeExtra {
+  void* python = nullptr;     // the one Python object for this node, not owned
+  void* hooks = nullptr;      // owned Python object: see bind/hooks.cpp
+  std::vector<TensorImpl*> retained;  // results whose gradient is to be kept (retain_grad); not owned
+  std::string module_path;
+  std::string name;           // of a custom function
+};
+
+struct ResultMeta {  // followed by ndim sizes
+  DType dtype;
+  Device device;
+  uint8_t ndim;
+  uint32_t unused;
+};
+static_assert(sizeof(ResultMeta) == 8);
+
+struct Node {
+  const OpTable* op;
+  uint32_t refs;
+  uint32_t inputs;
+  uint64_t sequence;
+  void* site_code;           // owned code object: the line that recorded this node
+  int32_t site_instruction;
+  uint32_t task;             // the backward pass the waiting gradients belong to
+  TensorImpl* waiting;       // owned gradient on its way in (only result); see waiting_slots()
+  NodeExtra* extra;
+  uint32_t bytes;
+  uint8_t outputs;
+  uint8_t saved_count;
+  uint8_t flags;
+  uint8_t unused;
+
+  char* fields() { return reinterpret_cast<char*>(this + 1); }
+  Edge* edges() { return reinterpret_cast<Edge*>(fields() + op->field_bytes); }
+  TensorImpl** saved() { return reinterpret_cast<TensorImpl**>(edges() + inputs); }
+  TensorImpl** waiting_slots() {
+    return outputs == 1 ? &waiting : reinterpret_cast<TensorImpl**>(saved() + saved_count);
+  }
+  char* results() {
+    return reinterpret_cast<char*>(saved() + saved_count + (outputs == 1 ? 0 : outputs));
+  }
+  const ResultMeta& result(int k) {
+    char* at = results();
+    while (k-- > 0) at += sizeof(ResultMeta) + sizeof(int64_t) * reinterpret_cast<ResultMeta*>(at)->ndim;
+    return *reinterpret_cast<ResultMeta*>(at);
+  }
+  IntSpan result_sizes(int k) {
+    const ResultMeta& meta = result(k);
+    return {reinterpret_cast<const int64_t*>(&meta + 1), meta.ndim};
+  }
+  // Versions of the saved tensors at the time they were saved, then which input or output each one is.
+  uint32_t* saved_versions() { return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(this) + bytes) - 2 * saved_count; }
+  uint32_t* saved_sources() { return saved_versions() + saved_count; }
+  bool has(NodeFlag f) const { return flags & f; }
+  std::string name() const;   // MulBackward0
+};
+static_assert(sizeof(Node) == 64);
+
+inline void retain(Node* n) { ++n->refs; }
+void node_destroy(Node* n);
+inline void release(Node* n) {
+  if (--n->refs == 0) node_destroy(n);
+}
+
+NodeExtra& extra_of(Node* n);
+
+// The leaf that gathers gradients into `.grad`; made when first needed and shared while a graph uses it.
+Node* accumulator_of(TensorImpl* leaf);   // borrowed, or null
+// Where a gradient of this tensor goes: its grad_fn, or its accumulator. Retained for the caller.
+Edge take_gradient_edge(TensorImpl* t);
+
+struct NodeRequest {
+  const OpTable* op;
+  const void* fields;
+  Inputs in;
+  int outputs;
+  uint32_t save_mask;   // see Saves
+};
+// A node with its edges and saved inputs; finish_node adds saved outputs and attaches the results.
+Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self);
+
+// Frees what the node kept for backward.
+void release_saved(Node* n);
+
+// The value saved for input or output `source` (see input(), output()), checked against its version.
+Tensor unpack_saved(Node* n, uint32_t source);
+
+}  // namespace weft

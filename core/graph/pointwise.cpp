@@ -1,0 +1,172 @@
+// The contract and the launch shared by all element-wise operations: broadcasting, type promotion,
+// the layout of the result.
+#include <algorithm>
+#include <cstring>
+
+#include "core/graph/dispatch.h"
+#include "core/kernels/cpu/pointwise.h"
+#include "core/tensor/promotion.h"
+
+namespace weft {
+namespace {
+
+bool same_shape(const TensorImpl* a, const TensorImpl* b) {
+  if (a->ndim != b->ndim) return false;
+  for (int d = 0; d < a->ndim; ++d) if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+
+void broadcast_shape(const OpTable& table, Inputs in, Meta* out) {
+  int ndim = 0;
+  for (int i = 0; i < in.size(); ++i) ndim = std::max(ndim, in[i].ndim());
+  out->ndim = ndim;
+  for (int d = 0; d < ndim; ++d) out->sizes[d] = 1;
+  for (int i = 0; i < in.size(); ++i) {
+    const int shift = ndim - in[i].ndim();
+    for (int d = 0; d < in[i].ndim(); ++d) {
+      int64_t& so_far = out->sizes[d + shift];
+      const int64_t here = in[i].size(d);
+      if (here == so_far || here == 1) continue;
+      if (so_far != 1) {
+        fail("The size of tensor a (", so_far, ") must match the size of tensor b (", here,
+             ") at non-singleton dimension ", d + shift, ". ", describe_call(table, in), ": shapes broadcast from the "
+             "last dimension backwards, each pair equal or one of them 1; use unsqueeze or transpose to line them up.");
+      }
+      so_far = here;
+    }
+  }
+  checked_numel(out->shape());
+}
+
+// When every full-sized input is laid out the same dense way (transposed, channels last), so is the result.
+void keep_layout(Inputs in, Meta* out) {
+  const TensorImpl* model = nullptr;
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].get();
+    if (t->ndim != out->ndim || !std::equal(t->dims, t->dims + t->ndim, out->sizes)) {
+      if (t->numel == 1) continue;
+      return;
+    }
+    if (!model) model = t;
+    else if (std::memcmp(model->dims, t->dims, sizeof(int64_t) * 2 * t->ndim) != 0) return;
+  }
+  if (!model || model->is_contiguous() || !is_dense(model->sizes(), model->strides())) return;
+  out->strided = true;
+  std::copy_n(model->dims + model->ndim, model->ndim, out->strides);
+}
+
+DType computed_dtype(const Pointwise& rule, Inputs in) {
+  if (rule.promote == Promote::Exact) return in[0].dtype();
+  const int first = rule.promote == Promote::SelectSecond ? 1 : 0;
+  const TensorImpl* head = in[first].get();
+  DType common = head->dtype;
+  bool uniform = !head->has(kWrappedNumber) || in.size() == first + 1;
+  for (int i = first + 1; i < in.size() && uniform; ++i) uniform = in[i].dtype() == common && !in[i]->has(kWrappedNumber);
+  if (!uniform) {
+    ResultType result;
+    for (int i = first; i < in.size(); ++i) result.add(in[i].get());
+    common = result.get();
+  } else if (head->has(kWrappedNumber) && common == DType::Float64) {
+    common = default_dtype();
+  }
+  if (rule.promote == Promote::Float && is_integral(common)) common = default_dtype();
+  return common;
+}
+
+// The dtype the tile kernel runs in: half precision goes through float32.
+DType kernel_dtype(DType t) {
+  return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t;
+}
+
+}  // namespace
+
+void infer_pointwise(const OpTable& table, Inputs in, Meta* out) {
+  const Pointwise& rule = *table.pointwise;
+  const DType common = computed_dtype(rule, in);
+  if (is_complex(common)) {
+    fail(ErrorKind::NotImplemented, table.name(), ": ", dtype_name(common), " has no arithmetic in weft yet; keep real and "
+         "imaginary parts in two tensors");
+  }
+  if (!kElementwiseInfo[static_cast<int>(rule.kernel)].supports(kernel_dtype(common))) {
+    fail(ErrorKind::NotImplemented, "\"", table.name(), "\" not implemented for '", dtype_name(common), "' (",
+         describe_call(table, in), ")");
+  }
+  out->dtype = rule.promote == Promote::Compare || rule.promote == Promote::Predicate ? DType::Bool : common;
+  const TensorImpl* a = in[0].get();
+  out->device = a->device;
+  bool one_shape = true;
+  bool contiguous = a->is_contiguous();
+  for (int i = 1; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].get();
+    if (t->device.type != DeviceType::CPU) out->device = t->device;
+    one_shape = one_shape && same_shape(a, t);
+    contiguous = contiguous && t->is_contiguous();
+  }
+  if (one_shape) {
+    out->ndim = a->ndim;
+    for (int d = 0; d < a->ndim; ++d) out->sizes[d] = a->dims[d];
+  } else {
+    broadcast_shape(table, in, out);
+  }
+  if (!contiguous) keep_layout(in, out);
+}
+
+void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out) {
+  const Pointwise& rule = *table.pointwise;
+  const DType common = computed_dtype(rule, in);
+  const DType compute = kernel_dtype(common);
+  alignas(16) char functor[64];
+  if (table.functor) table.functor(op, functor);
+  const cpu::TileFn tile = cpu::tile_table().of(rule.kernel, compute);
+
+  TensorImpl* result = out[0].get();
+  const bool predicate = rule.promote == Promote::Compare || rule.promote == Promote::Predicate;
+  // Small, contiguous and of one dtype: nothing to arrange.
+  bool plain = result->is_contiguous() && result->dtype == (predicate ? DType::Bool : compute) && result->numel <= 4096;
+  for (int i = 0; i < in.size() && plain; ++i) {
+    const TensorImpl* t = in[i].get();
+    plain = t->is_contiguous() && t->numel == result->numel &&
+            t->dtype == (i == 0 && rule.promote == Promote::SelectSecond ? DType::Bool : compute);
+  }
+  if (plain) {
+    const char* data[3] = {};
+    for (int i = 0; i < in.size(); ++i) data[i] = in[i]->data;
+    return tile(functor, result->numel, result->data, data[0], data[1], data[2]);
+  }
+
+  cpu::PointwiseCall call;
+  call.tile = tile;
+  call.functor = functor;
+  call.ndim = result->ndim;
+  call.sizes = result->dims;
+  call.numel = result->numel;
+  call.operands = in.size() + 1;
+  call.operand[0] = {result->data, result->dtype, predicate ? DType::Bool : compute, result->is_contiguous(),
+                     result->dims + result->ndim};
+  int64_t strides[3][kMostDims];
+  bool same_dense_layout = !result->is_contiguous();
+  for (int i = 0; i < in.size(); ++i) {
+    const TensorImpl* t = in[i].get();
+    const DType wanted = i == 0 && rule.promote == Promote::SelectSecond ? DType::Bool : compute;
+    const int shift = result->ndim - t->ndim;
+    bool full = t->ndim == result->ndim;
+    for (int d = 0; d < result->ndim; ++d) {
+      const bool own = d >= shift && (t->dims[d - shift] != 1 || result->dims[d] == 1);
+      strides[i][d] = own ? t->dims[t->ndim + d - shift] : 0;
+      if (d >= shift && t->dims[d - shift] != result->dims[d]) full = false;
+    }
+    call.operand[i + 1] = {t->data, t->dtype, wanted, full && t->is_contiguous(), strides[i]};
+    if (t->numel != 1 && same_dense_layout) {
+      same_dense_layout = full && std::equal(strides[i], strides[i] + result->ndim, result->dims + result->ndim);
+    }
+  }
+  // All dense in one layout that is not row-major: memory order serves as well as logical order.
+  if (same_dense_layout && is_dense(result->sizes(), result->strides())) {
+    call.operand[0].direct = true;
+    for (int i = 0; i < in.size(); ++i) if (in[i].numel() != 1) call.operand[i + 1].direct = true;
+  }
+  Unlocked unlocked(result->numel >= 64 * 1024);
+  cpu::run_pointwise(call);
+}
+
+}  // namespace weft

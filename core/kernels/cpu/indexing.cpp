@@ -1,0 +1,531 @@
+#include "core/kernels/cpu/indexing.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "core/kernels/cpu/indexing_walk.h"
+#include "core/kernels/cpu/lines.h"
+#include "core/kernels/cpu/threads.h"
+#include "core/math/arithmetic.h"
+#include "core/math/reduction.h"
+
+namespace weft::cpu {
+
+namespace {
+
+inline bool in_range(int64_t value, int64_t size) { return value >= -size && value < size; }
+inline int64_t wrapped(int64_t value, int64_t size) { return value < 0 ? value + size : value; }
+
+int64_t pieces_of(int64_t elements) { return (elements + kPieceElements - 1) / kPieceElements; }
+
+// ---- checks -------------------------------------------------------------------------------------
+
+// Whether all of n indices are in range: without a branch, for the compiler to turn into vectors.
+bool all_in_range(const char* index, int64_t stride, int64_t n, int64_t size) {
+  uint64_t outside = 0;
+  const auto range = static_cast<uint64_t>(size) * 2;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto value = static_cast<uint64_t>(at<int64_t>(index + i * stride));
+    outside |= value + static_cast<uint64_t>(size) >= range;
+  }
+  return outside == 0;
+}
+
+SharedDims<1> dims_of(int ndim, const int64_t* sizes, const int64_t* strides) {
+  SharedDims<1> dims;
+  for (int d = 0; d < ndim; ++d) dims.add(sizes[d], {strides[d]});
+  return dims;
+}
+
+IndexStatus first_outside(const SharedDims<1>& dims, const char* data, int64_t size) {
+  IndexStatus status;
+  dims.for_runs(0, dims.count(), [&](int64_t position, int64_t n, const int64_t* offsets) {
+    for (int64_t i = 0; i < n && status.ok; ++i) {
+      const int64_t value = at<int64_t>(data + offsets[0] + i * dims.run_stride(0));
+      if (!in_range(value, size)) status = {false, 0, value, position + i, size};
+    }
+  });
+  return status;
+}
+
+// ---- several dimensions indexed at once ---------------------------------------------------------
+
+constexpr int64_t kOffsetBlock = 256;
+
+// The places that an advanced index names, in row-major order, beside the elements of `other` (out or
+// values) that belong to them.
+class Places {
+ public:
+  Places(const AdvancedIndex& index, const Strided& other) : index_(index) {
+    for (int d = 0; d < index.ndim; ++d) {
+      if (index.sizes[d] == 1) continue;
+      bool merges = ndim_ > 0 && other_strides_[ndim_ - 1] == index.sizes[d] * other.strides[d];
+      for (int i = 0; i < index.count && merges; ++i) {
+        const int64_t* const strides = index.dims[i].index_strides;
+        merges = strides[kept_[ndim_ - 1]] == index.sizes[d] * strides[d];
+      }
+      if (!merges) sizes_[ndim_++] = 1;
+      sizes_[ndim_ - 1] *= index.sizes[d];
+      kept_[ndim_ - 1] = d;
+      other_strides_[ndim_ - 1] = other.strides[d];
+    }
+  }
+
+  int64_t count() const { return element_count(ndim_, sizes_); }
+
+  // body(offsets into self, how many, offset into other of the first, other's stride between them)
+  template <class Body> void for_blocks(int64_t begin, int64_t end, Body&& body) const {
+    const int64_t length = ndim_ == 0 ? 1 : sizes_[ndim_ - 1];
+    const int64_t other_step = ndim_ == 0 ? 0 : other_strides_[ndim_ - 1];
+    int64_t offsets[kOffsetBlock];
+    for (int64_t position = begin; position < end;) {
+      const int64_t first = position % length;
+      const int64_t n = std::min({length - first, end - position, kOffsetBlock});
+      int64_t coordinates[kMaxDims];
+      int64_t other_offset = 0;
+      int64_t rest = position;
+      for (int d = ndim_ - 1; d >= 0; --d) {
+        coordinates[d] = rest % sizes_[d];
+        rest /= sizes_[d];
+        other_offset += coordinates[d] * other_strides_[d];
+      }
+      std::fill_n(offsets, n, 0);
+      for (int i = 0; i < index_.count; ++i) {
+        const IndexedDim& dim = index_.dims[i];
+        const char* p = dim.index;
+        for (int d = 0; d < ndim_; ++d) p += coordinates[d] * dim.index_strides[kept_[d]];
+        const int64_t step = ndim_ == 0 ? 0 : dim.index_strides[kept_[ndim_ - 1]];
+        for (int64_t j = 0; j < n; ++j) {
+          offsets[j] += wrapped(at<int64_t>(p + j * step), dim.size) * dim.stride;
+        }
+      }
+      body(offsets, n, other_offset, other_step);
+      position += n;
+    }
+  }
+
+ private:
+  const AdvancedIndex& index_;
+  int ndim_ = 0;
+  int64_t sizes_[kMaxDims];
+  int kept_[kMaxDims];  // the innermost of the merged dims, whose strides hold for all of them
+  int64_t other_strides_[kMaxDims];
+};
+
+IndexStatus check_places(const AdvancedIndex& index) {
+  for (int i = 0; i < index.count; ++i) {
+    const IndexedDim& dim = index.dims[i];
+    IndexStatus status = check_index(
+        {const_cast<char*>(dim.index), index.ndim, index.sizes, dim.index_strides}, dim.size);
+    status.which = i;
+    if (!status.ok) return status;
+  }
+  return {};
+}
+
+// The dimensions that are not indexed: of `rest` (first) and of out or values (second).
+SharedDims<2> slice_dims(const Strided& rest, const AdvancedIndex& index, const Strided& other) {
+  SharedDims<2> dims;
+  for (int d = 0; d < rest.ndim; ++d) {
+    dims.add(rest.sizes[d], {rest.strides[d], other.strides[index.ndim + d]});
+  }
+  return dims;
+}
+
+template <class Item>
+void get_blocks(const Places& places, const SharedDims<2>& slice, int64_t begin, int64_t end,
+                const char* self, char* out) {
+  const int64_t slice_count = slice.count();
+  const bool rows = slice.ndim == 1 && slice.strides[0][0] == sizeof(Item) &&
+                    slice.strides[0][1] == sizeof(Item);
+  places.for_blocks(begin, end, [&](const int64_t* offsets, int64_t n, int64_t at_out, int64_t step) {
+    char* const to = out + at_out;
+    if (slice.ndim == 0) {
+      for (int64_t i = 0; i < n; ++i) at<Item>(to + i * step) = at<Item>(self + offsets[i]);
+    } else if (rows) {
+      for (int64_t i = 0; i < n; ++i) {
+        std::memcpy(to + i * step, self + offsets[i], static_cast<size_t>(slice_count) * sizeof(Item));
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+          const char* const from_run = self + offsets[i] + begins[0];
+          char* const to_run = to + i * step + begins[1];
+          for (int64_t j = 0; j < length; ++j) {
+            at<Item>(to_run + j * slice.run_stride(1)) = at<Item>(from_run + j * slice.run_stride(0));
+          }
+        });
+      }
+    }
+  });
+}
+
+// place(destination, source) for all places in order, on the part [first, first + n) of the slice's
+// dimension d.
+template <class Item, class Place>
+void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first, int64_t n,
+                char* self, const char* values, Place place) {
+  if (slice.ndim > 0) {
+    slice.sizes[d] = n;
+    self += first * slice.strides[d][0];
+    values += first * slice.strides[d][1];
+  }
+  const int64_t slice_count = slice.count();
+  places.for_blocks(0, places.count(), [&](const int64_t* offsets, int64_t block, int64_t at_values,
+                                           int64_t step) {
+    const char* const from = values + at_values;
+    if (slice.ndim == 0) {
+      for (int64_t i = 0; i < block; ++i) place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
+      return;
+    }
+    for (int64_t i = 0; i < block; ++i) {
+      slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+        char* const to_run = self + offsets[i] + begins[0];
+        const char* const from_run = from + i * step + begins[1];
+        const int64_t to_step = slice.run_stride(0), from_step = slice.run_stride(1);
+        if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
+          Item* const to_items = reinterpret_cast<Item*>(to_run);
+          const Item* const from_items = reinterpret_cast<const Item*>(from_run);
+          for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
+        } else {
+          for (int64_t j = 0; j < length; ++j) {
+            place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
+          }
+        }
+      });
+    }
+  });
+}
+
+// Places may repeat, so they keep their order; what is shared out is the slice.
+template <class Item, class Place>
+void put_all(const Places& places, const SharedDims<2>& slice, char* self, const char* values,
+             Place place) {
+  constexpr int64_t kLeastColumns = 64;
+  int longest = 0;
+  for (int d = 1; d < slice.ndim; ++d) {
+    if (slice.sizes[d] > slice.sizes[longest]) longest = d;
+  }
+  const int64_t length = slice.ndim == 0 ? 1 : slice.sizes[longest];
+  const int64_t elements = places.count() * slice.count();
+  const int64_t pieces = std::clamp<int64_t>(
+      std::min(elements / kPieceElements, length / kLeastColumns), 1, 16);
+  const int64_t width = (length + pieces - 1) / pieces;
+  parallel((length + width - 1) / width, [&](int64_t piece) {
+    const int64_t first = piece * width;
+    put_blocks<Item>(places, slice, longest, first, std::min(width, length - first), self, values,
+                     place);
+  });
+}
+
+// ---- additions and the like, rounded each time --------------------------------------------------
+
+template <class T> T summed(T a, T b) { return math::plus(a, b); }
+template <class T> T multiplied(T a, T b) { return math::times(a, b); }
+template <class T> T larger(T a, T b) { return a > b || math::is_nan(a) ? a : b; }
+template <class T> T smaller(T a, T b) { return a < b || math::is_nan(a) ? a : b; }
+template <class T> T lowest() {
+  if constexpr (math::kIsFloat<T>) return -math::infinity<T>();
+  else return std::numeric_limits<T>::lowest();
+}
+template <class T> T highest() {
+  if constexpr (math::kIsFloat<T>) return math::infinity<T>();
+  else return std::numeric_limits<T>::max();
+}
+inline Complex64 summed(Complex64 a, Complex64 b) { return reduction::add(a, b); }
+inline Complex128 summed(Complex128 a, Complex128 b) { return reduction::add(a, b); }
+inline Complex64 multiplied(Complex64 a, Complex64 b) { return reduction::multiply(a, b); }
+inline Complex128 multiplied(Complex128 a, Complex128 b) { return reduction::multiply(a, b); }
+
+template <class T> inline constexpr bool kIsHalf = sizeof(T) == 2 && std::is_class_v<T>;
+
+// fn on T, or on float for the 16 bit floats.
+template <class T, class Fn> T computed(T a, T b, Fn fn) {
+  if constexpr (kIsHalf<T>) return math::cast<T>(fn(math::widen(a), math::widen(b)));
+  else return fn(a, b);
+}
+
+// ---- along one dimension ------------------------------------------------------------------------
+
+// Every line of `tensors`, with its neighbours: body(first line's begins, how many lines lie beside
+// it). Lines are independent of each other, so they are shared out.
+template <int tensors, class Body>
+void for_line_groups(const Lines<tensors>& lines, Body&& body) {
+  if (lines.count == 0 || lines.length == 0) return;
+  const int64_t group = std::max<int64_t>(1, kPieceElements / lines.length);
+  parallel((lines.count + group - 1) / group, [&](int64_t piece) {
+    const int64_t end = std::min(lines.count, (piece + 1) * group);
+    for (int64_t line = piece * group; line < end;) {
+      const int64_t beside = std::min(end - line, lines.neighbours(line));
+      body(line, beside);
+      line += beside;
+    }
+  });
+}
+
+// visit(line, l) for elements of lines that lie side by side, each line's in order: line by line, or
+// all lines' element 0, then all lines' element 1 where that suits the memory better.
+template <class Visit>
+void visit_lines(bool line_by_line, int64_t lines, int64_t begin, int64_t end, Visit&& visit) {
+  if (line_by_line) {
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t l = begin; l < end; ++l) visit(line, l);
+    }
+  } else {
+    for (int64_t l = begin; l < end; ++l) {
+      for (int64_t line = 0; line < lines; ++line) visit(line, l);
+    }
+  }
+}
+
+struct LineWork {
+  const Lines<3>& lines;  // of index, self and, beside the index, src or out
+  int64_t self_size, self_step;
+};
+
+// fn(the element of self that the index names, the element beside the index) for elements
+// [begin, end) of neighbouring lines
+template <class T, class Fn>
+void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t begin, int64_t end,
+                 Fn fn) {
+  const Lines<3>& lines = work.lines;
+  const char* const index = lines.line(0, line);
+  char* const self = lines.line(1, line);
+  char* const other = lines.line(2, line);
+  const int64_t index_next = lines.neighbour_stride(0), self_next = lines.neighbour_stride(1),
+                other_next = lines.neighbour_stride(2);
+  visit_lines(lines.step[0] <= index_next || beside == 1, beside, begin, end,
+              [&](int64_t i, int64_t l) {
+                const int64_t place = wrapped(
+                    at<int64_t>(index + i * index_next + l * lines.step[0]), work.self_size);
+                fn(at<T>(self + i * self_next + place * work.self_step),
+                   at<T>(other + i * other_next + l * lines.step[2]));
+              });
+}
+
+// For every index. Places may repeat within a line, so that a line is not shared out.
+template <class T, class Fn> void for_all_indexed(const LineWork& work, Fn fn) {
+  for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
+    for_indexed<T>(work, line, beside, 0, work.lines.length, fn);
+  });
+}
+
+template <class T, class Fn>
+void scatter_with(const LineWork& work, bool include_self, T identity, Fn fn) {
+  if (!include_self) for_all_indexed<T>(work, [&](T& to, T) { to = identity; });
+  for_all_indexed<T>(work, [&](T& to, T from) { to = computed(to, from, fn); });
+}
+
+template <class T> T divided(T sum, int64_t count) {
+  if constexpr (kIsHalf<T>) {
+    return math::cast<T>(math::widen(sum) / static_cast<float>(count));
+  } else if constexpr (math::kIsComplex<T>) {
+    const auto n = static_cast<decltype(sum.re)>(count);
+    return {sum.re / n, sum.im / n};
+  } else if constexpr (math::kIsFloat<T>) {
+    return sum / static_cast<T>(count);
+  } else if constexpr (math::kIsBool<T>) {
+    return sum && count == 1;
+  } else {
+    const auto value = static_cast<int64_t>(sum);
+    return static_cast<T>(value / count - (value % count < 0 ? 1 : 0));
+  }
+}
+
+// Sums as above, then every place that was written is divided by how many elements met there.
+template <class T> void scatter_mean(const LineWork& work, bool include_self) {
+  scatter_with<T>(work, include_self, T{}, [](auto a, auto b) { return summed(a, b); });
+  const Lines<3>& lines = work.lines;
+  for_line_groups(lines, [&](int64_t line, int64_t beside) {
+    std::vector<int64_t> counts(static_cast<size_t>(work.self_size));
+    for (int64_t i = line; i < line + beside; ++i) {
+      std::fill(counts.begin(), counts.end(), 0);
+      const char* const index = lines.line(0, i);
+      char* const self = lines.line(1, i);
+      for (int64_t l = 0; l < lines.length; ++l) {
+        ++counts[static_cast<size_t>(
+            wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size))];
+      }
+      for (int64_t p = 0; p < work.self_size; ++p) {
+        const int64_t count = counts[static_cast<size_t>(p)];
+        if (count == 0) continue;
+        T& sum = at<T>(self + p * work.self_step);
+        sum = divided(sum, count + (include_self ? 1 : 0));
+      }
+    }
+  });
+}
+
+template <class T> void scatter_as(Scatter kind, const LineWork& work, bool include_self) {
+  using Compute = decltype(math::widen(T{}));
+  if (kind == Scatter::Mean) return scatter_mean<T>(work, include_self);
+  if constexpr (math::kIsComplex<T>) {
+    if (kind == Scatter::Sum) {
+      return scatter_with<T>(work, include_self, T{}, [](T a, T b) { return summed(a, b); });
+    }
+    return scatter_with<T>(work, include_self, T{1, 0}, [](T a, T b) { return multiplied(a, b); });
+  } else {
+    const auto scatter_by = [&](Compute identity, auto fn) {
+      scatter_with<T>(work, include_self, math::cast<T>(identity), fn);
+    };
+    switch (kind) {
+      case Scatter::Sum:
+        return scatter_by(Compute(0), [](Compute a, Compute b) { return summed(a, b); });
+      case Scatter::Prod:
+        return scatter_by(Compute(1), [](Compute a, Compute b) { return multiplied(a, b); });
+      case Scatter::Amax:
+        return scatter_by(lowest<Compute>(), [](Compute a, Compute b) { return larger(a, b); });
+      case Scatter::Amin:
+        return scatter_by(highest<Compute>(), [](Compute a, Compute b) { return smaller(a, b); });
+      default: __builtin_unreachable();
+    }
+  }
+}
+
+// One dimension by a one-dimensional index, as an advanced index of one dimension.
+struct OneDim {
+  IndexedDim indexed;
+  AdvancedIndex index;
+  int64_t rest_sizes[kMaxDims], rest_strides[kMaxDims], other_strides[kMaxDims + 1];
+  Strided rest, other;
+
+  OneDim(const Strided& self, int dim, const Strided& one, const Strided& other_view) {
+    // A tensor without dimensions is treated as one of a single element.
+    const bool scalar = self.ndim == 0;
+    indexed = {one.data, one.strides, scalar ? 1 : self.sizes[dim], scalar ? 0 : self.strides[dim]};
+    index = {one.ndim, one.sizes, 1, &indexed};
+    int n = 0;
+    if (one.ndim > 0) other_strides[n++] = scalar ? 0 : other_view.strides[dim];
+    int kept = 0;
+    for (int d = 0; d < self.ndim; ++d) {
+      if (d == dim) continue;
+      rest_sizes[kept] = self.sizes[d];
+      rest_strides[kept++] = self.strides[d];
+      other_strides[n++] = other_view.strides[d];
+    }
+    rest = {self.data, kept, rest_sizes, rest_strides};
+    other = {other_view.data, n, nullptr, other_strides};
+  }
+};
+
+}  // namespace
+
+IndexStatus check_index(Strided index, int64_t size) {
+  const SharedDims<1> dims = dims_of(index.ndim, index.sizes, index.strides);
+  const int64_t count = dims.count();
+  std::atomic<bool> outside{false};
+  parallel(std::max<int64_t>(1, pieces_of(count)), [&](int64_t piece) {
+    const int64_t begin = piece * kPieceElements;
+    dims.for_runs(begin, std::min(count, begin + kPieceElements),
+                  [&](int64_t, int64_t n, const int64_t* offsets) {
+                    if (!all_in_range(index.data + offsets[0], dims.run_stride(0), n, size)) {
+                      outside.store(true, std::memory_order_relaxed);
+                    }
+                  });
+  });
+  return outside.load(std::memory_order_relaxed) ? first_outside(dims, index.data, size)
+                                                 : IndexStatus{};
+}
+
+IndexRange index_range(Strided index) {
+  const SharedDims<1> dims = dims_of(index.ndim, index.sizes, index.strides);
+  IndexRange range{INT64_MAX, INT64_MIN};
+  dims.for_runs(0, dims.count(), [&](int64_t, int64_t n, const int64_t* offsets) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t value = at<int64_t>(index.data + offsets[0] + i * dims.run_stride(0));
+      range.smallest = std::min(range.smallest, value);
+      range.largest = std::max(range.largest, value);
+    }
+  });
+  return range;
+}
+
+IndexStatus index_get(int item_size, Strided out, Strided rest, const AdvancedIndex& index) {
+  const SharedDims<2> slice = slice_dims(rest, index, out);
+  const Places places(index, out);
+  const int64_t count = places.count(), slice_count = slice.count();
+  if (const IndexStatus status = check_places(index); !status || count * slice_count == 0) return status;
+  const int64_t group = std::max<int64_t>(1, kPieceElements / slice_count);
+  parallel((count + group - 1) / group, [&](int64_t piece) {
+    with_item(item_size, [&](auto item) {
+      get_blocks<decltype(item)>(places, slice, piece * group, std::min(count, (piece + 1) * group),
+                                 rest.data, out.data);
+    });
+  });
+  return {};
+}
+
+IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Strided values,
+                      bool accumulate) {
+  const SharedDims<2> slice = slice_dims(rest, index, values);
+  const Places places(index, values);
+  if (const IndexStatus status = check_places(index); !status || places.count() * slice.count() == 0) {
+    return status;
+  }
+  if (!accumulate) {
+    with_item(item_size(dtype), [&](auto item) {
+      using Item = decltype(item);
+      put_all<Item>(places, slice, rest.data, values.data, [](Item& to, Item from) { to = from; });
+    });
+  } else {
+    with_dtype(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      put_all<T>(places, slice, rest.data, values.data, [](T& to, T from) {
+        to = computed(to, from, [](auto a, auto b) { return summed(a, b); });
+      });
+    });
+  }
+  return {};
+}
+
+IndexStatus index_select(int item_size, Strided out, Strided self, int dim, Strided index) {
+  const OneDim one(self, dim, index, out);
+  return index_get(item_size, one.other, one.rest, one.index);
+}
+
+IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values,
+                        bool accumulate) {
+  const OneDim one(self, dim, index, values);
+  return index_put(dtype, one.rest, one.index, one.other, accumulate);
+}
+
+IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided index) {
+  const int64_t size = self.ndim == 0 ? 1 : self.sizes[dim];
+  if (const IndexStatus status = check_index(index, size); !status) return status;
+  const Lines<3> lines({&index, &self, &out}, dim);
+  const int64_t self_step = self.ndim == 0 ? 0 : self.strides[dim];
+  const LineWork work{lines, size, self_step};
+  with_item(item_size, [&](auto item) {
+    using Item = decltype(item);
+    const auto take = [](Item from, Item& to) { to = from; };
+    if (lines.count > 1 || lines.length <= kPieceElements) return for_all_indexed<Item>(work, take);
+    parallel(pieces_of(lines.length), [&](int64_t piece) {
+      const int64_t begin = piece * kPieceElements;
+      for_indexed<Item>(work, 0, 1, begin, std::min(lines.length, begin + kPieceElements), take);
+    });
+  });
+  return {};
+}
+
+IndexStatus scatter(Scatter kind, DType dtype, Strided self, int dim, Strided index, Strided src,
+                    bool include_self) {
+  const int64_t size = self.ndim == 0 ? 1 : self.sizes[dim];
+  if (const IndexStatus status = check_index(index, size); !status) return status;
+  const Lines<3> lines({&index, &self, &src}, dim);
+  const LineWork work{lines, size, self.ndim == 0 ? 0 : self.strides[dim]};
+  if (kind == Scatter::Assign) {
+    with_item(item_size(dtype), [&](auto item) {
+      using Item = decltype(item);
+      for_all_indexed<Item>(work, [](Item& to, Item from) { to = from; });
+    });
+  } else {
+    with_dtype(dtype, [&](auto zero) { scatter_as<decltype(zero)>(kind, work, include_self); });
+  }
+  return {};
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,178 @@
+// One chunk of every reduction: along contiguous memory (lanes in registers) and side by side (a
+// block of columns, their lanes in L1). See Note [The fixed tree] in core/math/reduction.h.
+#include "core/kernels/cpu/isa/reduce_lanes.h"
+#include "core/kernels/cpu/isa/reduce_parts.h"
+#include "core/kernels/cpu/isa/reduce_table.h"
+
+namespace weft::cpu::WEFT_ISA {
+namespace {
+
+using reduction::kLanes;
+
+// T: what a lane holds. A: what a chunk's result is kept in (wider for small integers).
+template <class Op, class T, class A> struct Tree {
+  // Rule 3 on n < 2 h lanes of which the last ones may be missing.
+  template <int n, int h> WEFT_FN static T fold_short(T (&lane)[n]) {
+    if constexpr (h == 0) {
+      return lane[0];
+    } else {
+#pragma GCC unroll 8
+      for (int l = 0; l + h < n && l < h; ++l) lane[l] = Op::fold(lane[l], lane[l + h]);
+      return fold_short<n, h / 2>(lane);
+    }
+  }
+
+  template <int n>
+  static void short_rows(const char* x, int64_t row_stride, int64_t rows, const T* center, A* out) {
+    for (int64_t r = 0; r < rows; ++r, x += row_stride) {
+      const T* row = reinterpret_cast<const T*>(x);
+      const T c = center ? center[r] : T{};
+      T lane[n];
+#pragma GCC unroll 8
+      for (int l = 0; l < n; ++l) lane[l] = Op::take(Op::template identity<T>(), row[l], c);
+      out[r] = static_cast<A>(fold_short<n, reduction::lanes_in_use(n) / 2>(lane));
+    }
+  }
+
+  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center,
+                   int64_t, void* accumulators) {
+    const T* centers = static_cast<const T*>(center);
+    A* out = static_cast<A*>(accumulators);
+    switch (n) {
+      case 1: return short_rows<1>(x, row_stride, rows, centers, out);
+      case 2: return short_rows<2>(x, row_stride, rows, centers, out);
+      case 3: return short_rows<3>(x, row_stride, rows, centers, out);
+      case 4: return short_rows<4>(x, row_stride, rows, centers, out);
+      case 5: return short_rows<5>(x, row_stride, rows, centers, out);
+      case 6: return short_rows<6>(x, row_stride, rows, centers, out);
+      case 7: return short_rows<7>(x, row_stride, rows, centers, out);
+      case 8: return short_rows<8>(x, row_stride, rows, centers, out);
+    }
+    for (int64_t r = 0; r < rows; ++r, x += row_stride) {
+      out[r] = static_cast<A>(
+          reduce_chunk<Op, T>(reinterpret_cast<const T*>(x), n, centers ? centers[r] : T{}));
+    }
+  }
+
+  static void columns_begin(void* lanes, int64_t width, int64_t n) {
+    T* lane = static_cast<T*>(lanes);
+    const int64_t count = width * reduction::lanes_in_use(n);
+    for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
+  }
+
+  // Takes `depth` rows per lane, 32 rows apart, so that a lane is loaded and stored once for all.
+  template <int depth>
+  WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x, int64_t row_stride,
+                               const T* center) {
+    const T* __restrict__ row[depth];
+    for (int d = 0; d < depth; ++d) {
+      row[d] = reinterpret_cast<const T*>(x + d * kLanes * row_stride);
+    }
+    if (center == nullptr) {
+      for (int64_t c = 0; c < width; ++c) {
+        T a = lane[c];
+#pragma GCC unroll 4
+        for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], T{});
+        lane[c] = a;
+      }
+    } else {
+      for (int64_t c = 0; c < width; ++c) {
+        T a = lane[c];
+#pragma GCC unroll 4
+        for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], center[c]);
+        lane[c] = a;
+      }
+    }
+  }
+
+  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
+                      int64_t first_row, const void* center) {
+    T* all = static_cast<T*>(lanes);
+    const T* centers = static_cast<const T*>(center);
+    int64_t r = 0;
+    if (row_stride == width * static_cast<int64_t>(sizeof(T)) && center == nullptr &&
+        first_row % kLanes == 0) {
+      // Dense rows: 32 of them lie as their lanes do.
+      const int64_t block = kLanes * width;
+      for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
+        take_row<4>(all, block, x + r * row_stride, width * static_cast<int64_t>(sizeof(T)), nullptr);
+      }
+      for (; r + kLanes <= rows; r += kLanes) {
+        take_row<1>(all, block, x + r * row_stride, 0, nullptr);
+      }
+      if (r < rows) take_row<1>(all, (rows - r) * width, x + r * row_stride, 0, nullptr);
+      return;
+    }
+    for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
+      for (int l = 0; l < kLanes; ++l) {
+        T* lane = all + (first_row + l) % kLanes * width;
+        take_row<4>(lane, width, x + (r + l) * row_stride, row_stride, centers);
+      }
+    }
+    for (; r < rows; ++r) {
+      T* lane = all + (first_row + r) % kLanes * width;
+      take_row<1>(lane, width, x + r * row_stride, row_stride, centers);
+    }
+  }
+
+  static void columns_end(void* lanes, int64_t width, int64_t n, int64_t, void* accumulators) {
+    T* lane = static_cast<T*>(lanes);
+    for (int64_t h = reduction::lanes_in_use(n) / 2; h > 0; h /= 2) {
+      T* __restrict__ low = lane;
+      const T* __restrict__ high = lane + h * width;
+      for (int64_t i = 0; i < h * width; ++i) low[i] = Op::fold(low[i], high[i]);
+    }
+    A* out = static_cast<A*>(accumulators);
+    for (int64_t c = 0; c < width; ++c) out[c] = static_cast<A>(lane[c]);
+  }
+
+  static void fold(void* earlier, const void* later, int64_t count) {
+    A* __restrict__ a = static_cast<A*>(earlier);
+    const A* __restrict__ b = static_cast<const A*>(later);
+    for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
+  }
+
+  static constexpr TreeKernel kKernel = {
+      sizeof(T), sizeof(A), rows, columns_begin, columns, columns_end, fold};
+};
+
+template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {
+  kernels[static_cast<int>(Compute::Float32)] = Tree<Op, float, float>::kKernel;
+  kernels[static_cast<int>(Compute::Float64)] = Tree<Op, double, double>::kKernel;
+}
+
+ReduceTable make_table() {
+  ReduceTable table = {};
+  auto at = [&](TreeOp op) -> TreeKernel (&)[kComputes] {
+    return table.kernels[static_cast<int>(op)];
+  };
+  constexpr int i32 = static_cast<int>(Compute::Int32), i64 = static_cast<int>(Compute::Int64);
+  set_for_floats<reduction::Sum>(at(TreeOp::Sum));
+  set_for_floats<reduction::Prod>(at(TreeOp::Prod));
+  set_for_floats<reduction::Max>(at(TreeOp::Max));
+  set_for_floats<reduction::Min>(at(TreeOp::Min));
+  set_for_floats<reduction::NanSum>(at(TreeOp::NanSum));
+  set_for_floats<reduction::SumOfSquares>(at(TreeOp::SumOfSquares));
+  set_for_floats<reduction::SumOfAbs>(at(TreeOp::SumOfAbs));
+  set_for_floats<reduction::SumOfSquaresAround>(at(TreeOp::SumOfSquaresAround));
+  // Unsigned, because sums and products of integers wrap. A chunk of small integers fits an int.
+  at(TreeOp::Sum)[i32] = Tree<reduction::Sum, int, Int64>::kKernel;
+  at(TreeOp::Sum)[i64] = Tree<reduction::Sum, UInt64, UInt64>::kKernel;
+  at(TreeOp::Prod)[i64] = Tree<reduction::Prod, UInt64, UInt64>::kKernel;
+  at(TreeOp::Max)[i32] = Tree<reduction::Max, int, int>::kKernel;
+  at(TreeOp::Max)[i64] = Tree<reduction::Max, Int64, Int64>::kKernel;
+  at(TreeOp::Min)[i32] = Tree<reduction::Min, int, int>::kKernel;
+  at(TreeOp::Min)[i64] = Tree<reduction::Min, Int64, Int64>::kKernel;
+  set_arg_kernels(table);
+  set_complex_kernels(table);
+  return table;
+}
+
+}  // namespace
+
+const ReduceTable& reduce_table() {
+  static const ReduceTable table = make_table();
+  return table;
+}
+
+}  // namespace weft::cpu::WEFT_ISA

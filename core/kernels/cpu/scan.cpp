@@ -1,0 +1,212 @@
+#include "core/kernels/cpu/scan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "core/kernels/cpu/isa/scan_table.h"
+#include "core/kernels/cpu/lines.h"
+#include "core/kernels/cpu/threads.h"
+#include "core/math/reduction.h"
+
+namespace weft::cpu {
+
+namespace {
+
+using reduction::kSegment;
+
+constexpr int64_t kPieceElements = 32768;
+constexpr int64_t kBatch = 8 * kSegment;  // elements that are converted at a time
+constexpr int64_t kWidth = 128;  // lines that are scanned side by side
+
+int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class Scanner {
+ public:
+  Scanner(const ScanKernel& kernel, Compute compute, DType in, DType out, const Strided& x,
+          const Strided& y, int dim)
+      : kernel_(kernel), lines_({&x, &y}, dim), size_(size_of(compute)),
+        load_(convert_table().loads(in, compute)), store_(convert_table().stores(compute, out)),
+        x_is_compute_(is_stored_as(in, compute)), y_is_compute_(is_stored_as(out, compute)) {}
+
+  void run() {
+    if (lines_.count == 0 || lines_.length == 0) return;
+    const bool neighbours_are_closer =
+        lines_.ndim > 0 && magnitude(lines_.neighbour_stride(1)) < magnitude(lines_.step[1]);
+    if (neighbours_are_closer && lines_.neighbours(0) >= 4) return run_across();
+    if (lines_.count == 1 && lines_.length >= 4 * kPieceElements && num_threads() > 1) {
+      return run_one_line();
+    }
+    const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines_.length);
+    parallel(ceil_divide(lines_.count, per_piece), [&](int64_t piece) {
+      const int64_t end = std::min(lines_.count, (piece + 1) * per_piece);
+      for (int64_t line = piece * per_piece; line < end; ++line) {
+        alignas(16) char before[kMaxComputeSize];
+        kernel_.begin(before, 1);
+        along(lines_.line(0, line), lines_.line(1, line), lines_.length, before);
+      }
+    });
+  }
+
+ private:
+  void along(const char* x, char* y, int64_t n, void* before) const {
+    if (x_is_compute_ && y_is_compute_ && lines_.step[0] == size_ && lines_.step[1] == size_) {
+      return kernel_.along(x, y, n, before);
+    }
+    alignas(64) char buffer[kBatch * kMaxComputeSize];
+    for (int64_t i = 0; i < n; i += kBatch) {
+      const int64_t count = std::min(kBatch, n - i);
+      load_(x + i * lines_.step[0], lines_.step[0], count, buffer);
+      kernel_.along(buffer, buffer, count, before);
+      store_(buffer, count, y + i * lines_.step[1], lines_.step[1]);
+    }
+  }
+
+  // One long line: the totals of all segments, then what comes before each, then the results. The
+  // elements are read twice, so this pays only with several threads; the bits are the same.
+  void run_one_line() const {
+    const int64_t n = lines_.length, segments = ceil_divide(n, kSegment);
+    const int64_t pieces = ceil_divide(n, kPieceElements);
+    std::unique_ptr<char[]> totals(new char[static_cast<size_t>(segments * size_)]);
+    const char* x = lines_.line(0, 0);
+    parallel(pieces, [&](int64_t piece) {
+      alignas(64) char buffer[kBatch * kMaxComputeSize];
+      const int64_t end = std::min(n, (piece + 1) * kPieceElements);
+      for (int64_t first = piece * kPieceElements; first < end; first += kBatch) {
+        const int64_t count = std::min(kBatch, end - first);
+        const char* from = x + first * lines_.step[0];
+        if (!x_is_compute_ || lines_.step[0] != size_) {
+          load_(from, lines_.step[0], count, buffer);
+          from = buffer;
+        }
+        kernel_.totals(from, count, totals.get() + first / kSegment * size_);
+      }
+    });
+    alignas(16) char before[kMaxComputeSize], total[kMaxComputeSize];
+    kernel_.begin(before, 1);
+    for (int64_t segment = 0; segment < segments; ++segment) {
+      char* place = totals.get() + segment * size_;
+      std::memcpy(total, place, static_cast<size_t>(size_));
+      std::memcpy(place, before, static_cast<size_t>(size_));
+      kernel_.fold(before, total, before, 1);
+    }
+    parallel(pieces, [&](int64_t piece) {
+      const int64_t first = piece * kPieceElements;
+      along(x + first * lines_.step[0], lines_.line(1, 0) + first * lines_.step[1],
+            std::min(kPieceElements, n - first), totals.get() + first / kSegment * size_);
+    });
+  }
+
+  // Lines side by side: the states of all of them lie next to each other.
+  void run_across() const {
+    const int64_t inner = lines_.neighbours(0);
+    const int64_t width = std::min(kWidth, inner);
+    const int64_t blocks = ceil_divide(inner, width);
+    const int64_t units = lines_.count / inner * blocks;
+    const int64_t per_piece = std::max<int64_t>(1, kPieceElements / (width * lines_.length));
+    parallel(ceil_divide(units, per_piece), [&](int64_t piece) {
+      const int64_t end = std::min(units, (piece + 1) * per_piece);
+      for (int64_t unit = piece * per_piece; unit < end; ++unit) {
+        const int64_t first = unit % blocks * width;
+        const int64_t line = unit / blocks * inner + first;
+        across(lines_.line(0, line), lines_.line(1, line), std::min(width, inner - first));
+      }
+    });
+  }
+
+  void across(const char* x, char* y, int64_t width) const {
+    constexpr int64_t bytes = kWidth * kMaxComputeSize;
+    alignas(64) char before[bytes], local[bytes], row[bytes];
+    const bool x_in_place = x_is_compute_ && lines_.neighbour_stride(0) == size_;
+    const bool y_in_place = y_is_compute_ && lines_.neighbour_stride(1) == size_;
+    kernel_.begin(before, width);
+    kernel_.begin(local, width);
+    for (int64_t i = 0; i < lines_.length; ++i) {
+      if (i > 0 && i % kSegment == 0) {
+        kernel_.fold(before, local, before, width);
+        kernel_.begin(local, width);
+      }
+      const char* from = x + i * lines_.step[0];
+      char* to = y + i * lines_.step[1];
+      if (!x_in_place) {
+        load_(from, lines_.neighbour_stride(0), width, row);
+        from = row;
+      }
+      kernel_.across(from, y_in_place ? to : row, width, before, local);
+      if (!y_in_place) store_(row, width, to, lines_.neighbour_stride(1));
+    }
+  }
+
+  const ScanKernel& kernel_;
+  const Lines<2> lines_;
+  const int64_t size_;
+  const ConvertTable::Load load_;
+  const ConvertTable::Store store_;
+  const bool x_is_compute_, y_is_compute_;
+};
+
+template <class T> bool takes_over(Extreme kind, T candidate, T best) {
+  if (math::is_nan(candidate)) return true;
+  if (math::is_nan(best)) return false;
+  return kind == Extreme::Largest ? candidate >= best : candidate <= best;
+}
+
+template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
+  const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines.length);
+  parallel(ceil_divide(lines.count, per_piece), [&](int64_t piece) {
+    const int64_t end = std::min(lines.count, (piece + 1) * per_piece);
+    for (int64_t line = piece * per_piece; line < end; ++line) {
+      const char* x = lines.line(0, line);
+      char* value = lines.line(1, line);
+      char* place = lines.line(2, line);
+      T best = *reinterpret_cast<const T*>(x);
+      auto widest = math::widen(best);
+      int64_t index = 0;
+      for (int64_t i = 0; i < lines.length; ++i) {
+        const T stored = *reinterpret_cast<const T*>(x);
+        const auto candidate = math::widen(stored);
+        if (takes_over(kind, candidate, widest)) {
+          best = stored;
+          widest = candidate;
+          index = i;
+        }
+        *reinterpret_cast<T*>(value) = best;
+        *reinterpret_cast<int64_t*>(place) = index;
+        x += lines.step[0];
+        value += lines.step[1];
+        place += lines.step[2];
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void scan(Scan kind, DType in, DType out, Strided x, Strided y, int dim) {
+  const DType wider = in > out ? in : out;
+  const Compute compute = is_integral(wider) ? Compute::Int64 : compute_of(wider);
+  const ScanKernel& kernel =
+      scan_table().kernels[static_cast<int>(kind)][static_cast<int>(compute)];
+  Scanner(kernel, compute, in, out, x, y, dim).run();
+}
+
+void running_extreme(Extreme kind, DType type, Strided x, Strided values, Strided indices, int dim) {
+  const Lines<3> lines({&x, &values, &indices}, dim);
+  if (lines.count == 0 || lines.length == 0) return;
+  switch (type) {
+    case DType::Bool: return extremes_of_type<bool>(kind, lines);
+    case DType::UInt8: return extremes_of_type<unsigned char>(kind, lines);
+    case DType::Int8: return extremes_of_type<signed char>(kind, lines);
+    case DType::Int16: return extremes_of_type<short>(kind, lines);
+    case DType::Int32: return extremes_of_type<int>(kind, lines);
+    case DType::Int64: return extremes_of_type<Int64>(kind, lines);
+    case DType::Float16: return extremes_of_type<Half>(kind, lines);
+    case DType::BFloat16: return extremes_of_type<BFloat16>(kind, lines);
+    case DType::Float32: return extremes_of_type<float>(kind, lines);
+    case DType::Float64: return extremes_of_type<double>(kind, lines);
+    default: return;  // complex numbers have no order
+  }
+}
+
+}  // namespace weft::cpu

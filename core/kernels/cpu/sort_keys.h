@@ -1,0 +1,116 @@
+// Elements as unsigned keys whose order is the elements' order, and the sorting of such keys.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "core/math/types.h"
+
+namespace weft::cpu {
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+template <int bytes> struct KeyOfSize { using type = uint32_t; };
+template <> struct KeyOfSize<8> { using type = uint64_t; };
+
+// Key<T>::of maps -0 to the key of 0 and every NaN to the largest key.
+template <class T> struct Key {
+  using Type = typename KeyOfSize<sizeof(T)>::type;
+  static constexpr int kBits = sizeof(T) * 8;
+  static Type of(T x) {
+    if constexpr (math::kIsFloat<T>) {
+      constexpr Type sign = Type{1} << (kBits - 1);
+      const Type bits = math::bits_of(x + T(0));  // -0 + 0 = 0
+      if (x != x) return ~Type{0};
+      return bits & sign ? ~bits : bits | sign;
+    } else if constexpr (math::kIsBool<T>) {
+      return x;
+    } else if constexpr (math::kIsSigned<T>) {
+      constexpr Type bias = Type{1} << (kBits - 1);
+      return (static_cast<Type>(x) + bias) & (~Type{0} >> (sizeof(Type) * 8 - kBits));
+    } else {
+      return x;
+    }
+  }
+};
+template <class T> struct KeyOfShortFloat {
+  using Type = uint32_t;
+  static constexpr int kBits = 32;
+  static Type of(T x) { return Key<float>::of(math::widen(x)); }
+};
+template <> struct Key<Half> : KeyOfShortFloat<Half> {};
+template <> struct Key<BFloat16> : KeyOfShortFloat<BFloat16> {};
+
+// ---- entries: a key and the place it came from --------------------------------------------------
+
+// Short keys and places share a word, which makes all entries different and comparing cheap.
+struct ShortEntry {
+  uint64_t word;
+  static constexpr int64_t kMaxCount = int64_t{1} << 32;
+  static ShortEntry make(uint32_t key, int64_t place) {
+    return {static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place)};
+  }
+  uint32_t key() const { return static_cast<uint32_t>(word >> 32); }
+  int64_t place() const { return static_cast<int64_t>(word & 0xffffffffu); }
+  friend bool operator<(ShortEntry a, ShortEntry b) { return a.word < b.word; }
+};
+
+struct LongEntry {
+  uint64_t word;
+  int64_t at;
+  static LongEntry make(uint64_t key, int64_t place) { return {key, place}; }
+  uint64_t key() const { return word; }
+  int64_t place() const { return at; }
+  friend bool operator<(const LongEntry& a, const LongEntry& b) {
+    return a.word < b.word || (a.word == b.word && a.at < b.at);
+  }
+};
+
+// A buffer that is not initialised.
+template <class T> std::unique_ptr<T[]> buffer_of(int64_t n) {
+  return std::unique_ptr<T[]>(new T[static_cast<size_t>(n)]);
+}
+
+// Sorts entries that are in order of their places, by key, keeping that order among equals: least
+// significant digit first, eleven bits at a time; digits that are the same in all keys are skipped.
+template <class Entry, int key_bits> void radix_sort(Entry* entries, Entry* spare, int64_t n) {
+  constexpr int kDigit = 11, kBuckets = 1 << kDigit;
+  constexpr int kDigits = (key_bits + kDigit - 1) / kDigit;
+  auto counts = buffer_of<int64_t[kBuckets]>(kDigits);
+  std::memset(counts.get(), 0, sizeof(int64_t) * kBuckets * kDigits);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t key = entries[i].key();
+    for (int d = 0; d < kDigits; ++d) ++counts[d][key >> (d * kDigit) & (kBuckets - 1)];
+  }
+  Entry *from = entries, *to = spare;
+  for (int d = 0; d < kDigits; ++d) {
+    int64_t* place = counts[d];
+    const auto digit = [d](const Entry& e) {
+      return static_cast<uint64_t>(e.key()) >> (d * kDigit) & (kBuckets - 1);
+    };
+    if (place[digit(from[0])] == n) continue;
+    int64_t sum = 0;
+    for (int b = 0; b < kBuckets; ++b) {
+      const int64_t count = place[b];
+      place[b] = sum;
+      sum += count;
+    }
+    for (int64_t i = 0; i < n; ++i) to[place[digit(from[i])]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != entries) std::memcpy(entries, from, sizeof(Entry) * static_cast<size_t>(n));
+}
+
+// Below this many entries comparing is faster than counting digits (measured on random floats).
+inline constexpr int64_t kRadixFrom = 1500;
+
+template <class Entry, int key_bits>
+void sort_entries(Entry* entries, int64_t n, std::unique_ptr<Entry[]>& spare) {
+  if (n < kRadixFrom) return std::sort(entries, entries + n);
+  if (!spare) spare = buffer_of<Entry>(n);
+  radix_sort<Entry, key_bits>(entries, spare.get(), n);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,747 @@
+// Views: other shapes and strides over the same memory.
+#include <algorithm>
+
+#include "core/ops/functions.h"
+
+namespace weft {
+
+int64_t wrap_dim(int64_t dim, int64_t ndim) {
+  const int64_t n = std::max<int64_t>(ndim, 1);
+  if (dim < -n || dim >= n) {
+    fail(ErrorKind::Index, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+  }
+  return dim < 0 ? dim + n : dim;
+}
+
+Dims all_dims(int64_t ndim) {
+  Dims dims;
+  dims.resize(static_cast<int>(ndim));
+  for (int d = 0; d < ndim; ++d) dims[d] = d;
+  return dims;
+}
+
+namespace {
+
+void start_view(const Tensor& of, Meta* out) {
+  out->dtype = of.dtype();
+  out->device = of->device;
+  out->strided = true;
+}
+
+void copy_dims(const Tensor& of, Meta* out) {
+  start_view(of, out);
+  out->ndim = of.ndim();
+  std::copy_n(of.sizes().data(), of.ndim(), out->sizes);
+  std::copy_n(of.strides().data(), of.ndim(), out->strides);
+}
+
+void drop_dim(Meta* out, int64_t dim) {
+  std::copy(out->sizes + dim + 1, out->sizes + out->ndim, out->sizes + dim);
+  std::copy(out->strides + dim + 1, out->strides + out->ndim, out->strides + dim);
+  --out->ndim;
+}
+
+void insert_dim(Meta* out, int64_t dim, int64_t size, int64_t stride) {
+  if (out->ndim == kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions");
+  std::copy_backward(out->sizes + dim, out->sizes + out->ndim, out->sizes + out->ndim + 1);
+  std::copy_backward(out->strides + dim, out->strides + out->ndim, out->strides + out->ndim + 1);
+  out->sizes[dim] = size;
+  out->strides[dim] = stride;
+  ++out->ndim;
+}
+
+// Replaces the one -1 in a shape.
+void infer_size(IntSpan wanted, int64_t numel, int64_t* sizes) {
+  if (wanted.size() > kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions, got ", wanted.size());
+  int64_t known = 1;
+  int unknown = -1;
+  bool overflow = false;
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    sizes[d] = wanted[d];
+    if (wanted[d] == -1) {
+      if (unknown >= 0) fail("only one dimension can be inferred");
+      unknown = static_cast<int>(d);
+    } else if (wanted[d] < 0) {
+      fail("invalid shape dimension ", wanted[d]);
+    } else {
+      overflow |= __builtin_mul_overflow(known, wanted[d], &known);
+    }
+  }
+  if (unknown >= 0 && !overflow) {
+    if (known == 0 && numel == 0) {
+      fail("cannot reshape tensor of 0 elements into shape ", shape_text(wanted),
+           " because the unspecified dimension size -1 can be any value and is ambiguous");
+    }
+    if (known != 0 && numel % known == 0) {
+      sizes[unknown] = numel / known;
+      return;
+    }
+  } else if (!overflow && known == numel) {
+    return;
+  }
+  fail("shape '", shape_text(wanted), "' is invalid for input of size ", numel);
+}
+
+// Strides that show `of` in another shape without copying, if there are any.
+bool strides_for_view(const Tensor& of, const int64_t* sizes, int ndim, int64_t* strides) {
+  if (of.numel() == 0) {
+    if (ndim == of.ndim() && std::equal(sizes, sizes + ndim, of.sizes().data())) {
+      std::copy_n(of.strides().data(), ndim, strides);
+      return true;
+    }
+    int64_t expected = 1;
+    for (int d = ndim; d-- > 0;) {
+      strides[d] = expected;
+      expected *= std::max<int64_t>(sizes[d], 1);
+    }
+    return true;
+  }
+  if (of->is_contiguous() || of.ndim() == 0) {
+    int64_t expected = 1;
+    for (int d = ndim; d-- > 0;) {
+      strides[d] = expected;
+      expected *= sizes[d];
+    }
+    return true;
+  }
+  // Groups of the old dimensions that lie evenly in memory are filled, from the last, by new dimensions.
+  int next = ndim - 1;
+  int64_t chunk_stride = of.stride(of.ndim() - 1);
+  int64_t old_numel = 1, new_numel = 1;
+  for (int d = of.ndim(); d-- > 0;) {
+    old_numel *= of.size(d);
+    const bool chunk_ends = d == 0 || (of.size(d - 1) != 1 && of.stride(d - 1) != old_numel * chunk_stride);
+    if (!chunk_ends) continue;
+    while (next >= 0 && (new_numel < old_numel || sizes[next] == 1)) {
+      strides[next] = new_numel * chunk_stride;
+      new_numel *= sizes[next--];
+    }
+    if (new_numel != old_numel) return false;
+    if (d > 0) {
+      chunk_stride = of.stride(d - 1);
+      old_numel = new_numel = 1;
+    }
+  }
+  return next == -1;
+}
+
+Dims contiguous_strides(IntSpan sizes) {
+  Dims strides;
+  strides.resize(static_cast<int>(sizes.size()));
+  int64_t next = 1;
+  for (int d = static_cast<int>(sizes.size()); d-- > 0;) {
+    strides[d] = next;
+    next *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+Tensor scatter_view_gradient(const Tensor& g, IntSpan input_sizes, IntSpan strides, int64_t offset);
+
+}  // namespace
+
+// ---- the same elements in another shape ------------------------------------------------------------
+
+extern const OpTable op_View;
+struct View {
+  static constexpr Schema schema{"view(Tensor self, int[] size) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  Dims size;
+
+  void infer(Inputs in, Meta* out) const {
+    start_view(in[0], out);
+    infer_size(size, in[0].numel(), out->sizes);
+    out->ndim = size.size();
+    if (!strides_for_view(in[0], out->sizes, out->ndim, out->strides)) {
+      fail("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+           "contiguous subspaces). Use .reshape(...) instead. (", shape_text(in[0].sizes()), " with strides ",
+           shape_text(in[0].strides()), " as ", shape_text(size), ")");
+    }
+  }
+  static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
+};
+WEFT_OP(View);
+
+struct Reshape {
+  static constexpr Schema schema{"reshape(Tensor self, int[] shape) -> Tensor"};
+  static constexpr const char* backward_name = "ViewBackward0";
+  Dims shape;
+
+  Tensor compose(Inputs in) const { return reshape(in[0], shape); }
+};
+WEFT_OP(Reshape);
+
+struct Permute {
+  static constexpr Schema schema{"permute(Tensor self, int[] dims) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  Dims dims;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    if (dims.size() != a.ndim()) {
+      fail("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering "
+           "of dimensions i.e. input.dim() = ", a.ndim(), " is not equal to len(dims) = ", dims.size());
+    }
+    start_view(a, out);
+    out->ndim = a.ndim();
+    bool seen[kMostDims] = {};
+    for (int d = 0; d < a.ndim(); ++d) {
+      const int64_t from = wrap_dim(dims[d], a.ndim());
+      if (seen[from]) fail("permute(): duplicate dims are not allowed.");
+      seen[from] = true;
+      out->sizes[d] = a.size(static_cast<int>(from));
+      out->strides[d] = a.stride(static_cast<int>(from));
+    }
+  }
+  static void vjp(Backward& b) {
+    const Dims& dims = b.op<Permute>().dims;
+    Dims inverse;
+    inverse.resize(dims.size());
+    for (int d = 0; d < dims.size(); ++d) inverse[static_cast<int>(wrap_dim(dims[d], dims.size()))] = d;
+    b.set(0, permute(b.grad(), inverse));
+  }
+};
+WEFT_OP(Permute);
+
+struct Transpose {
+  static constexpr Schema schema{"transpose(Tensor self, int dim0, int dim1) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t dim0, dim1;
+
+  void infer(Inputs in, Meta* out) const {
+    const int64_t a = wrap_dim(dim0, in[0].ndim()), b = wrap_dim(dim1, in[0].ndim());
+    copy_dims(in[0], out);
+    if (in[0].ndim() == 0) return;
+    std::swap(out->sizes[a], out->sizes[b]);
+    std::swap(out->strides[a], out->strides[b]);
+  }
+  static void vjp(Backward& b) { b.set(0, transpose(b.grad(), b.op<Transpose>().dim0, b.op<Transpose>().dim1)); }
+};
+WEFT_OP(Transpose);
+
+struct T {
+  static constexpr Schema schema{"t(Tensor self) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  static constexpr const char* backward_name = "TBackward0";
+
+  void infer(Inputs in, Meta* out) const {
+    if (in[0].ndim() > 2) fail("t() expects a tensor with <= 2 dimensions, but self is ", in[0].ndim(), "D");
+    copy_dims(in[0], out);
+    if (in[0].ndim() < 2) return;
+    std::swap(out->sizes[0], out->sizes[1]);
+    std::swap(out->strides[0], out->strides[1]);
+  }
+  static void vjp(Backward& b) {
+    b.set(0, b.grad().ndim() < 2 ? b.grad() : transpose(b.grad(), 0, 1));
+  }
+};
+WEFT_OP(T);
+
+struct Expand {
+  static constexpr Schema schema{"expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  Dims size;
+  bool implicit;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    start_view(a, out);
+    const int shift = size.size() - a.ndim();
+    if (shift < 0) {
+      fail("expand(", describe(a.get()), ", size=", shape_text(size), "): the number of sizes provided (", size.size(),
+           ") must be greater or equal to the number of dimensions in the tensor (", a.ndim(), ")");
+    }
+    if (size.size() > kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions");
+    out->ndim = size.size();
+    for (int d = 0; d < out->ndim; ++d) {
+      const int64_t own = d >= shift ? a.size(d - shift) : 1;
+      int64_t wanted = size[d];
+      if (wanted == -1) {
+        if (d < shift) {
+          fail("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension ", d);
+        }
+        wanted = own;
+      } else if (wanted < 0) {
+        fail("expand: size ", wanted, " of dimension ", d, " must not be negative (-1 keeps a dimension)");
+      } else if (own != 1 && own != wanted) {
+        fail("The expanded size of the tensor (", wanted, ") must match the existing size (", own,
+             ") at non-singleton dimension ", d, ".  Target sizes: ", shape_text(size), ".  Tensor sizes: ",
+             shape_text(a.sizes()));
+      }
+      out->sizes[d] = wanted;
+      out->strides[d] = d >= shift && own == wanted ? a.stride(d - shift) : 0;
+      if (own == 1 && wanted == 1 && d < shift) out->strides[d] = d + 1 < out->ndim ? 0 : 1;
+    }
+    checked_numel(out->shape());
+    // New leading dimensions of size one keep row-major strides.
+    for (int d = std::min(shift, out->ndim) - 1; d >= 0; --d) {
+      if (out->sizes[d] == 1) out->strides[d] = d + 1 < out->ndim ? out->sizes[d + 1] * out->strides[d + 1] : 1;
+    }
+  }
+  static void vjp(Backward& b) { b.set(0, b.grad()); }
+};
+WEFT_OP(Expand);
+
+struct Squeeze {
+  static constexpr Schema schema{"squeeze(Tensor self) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+
+  void infer(Inputs in, Meta* out) const {
+    start_view(in[0], out);
+    for (int d = 0; d < in[0].ndim(); ++d) {
+      if (in[0].size(d) == 1) continue;
+      out->sizes[out->ndim] = in[0].size(d);
+      out->strides[out->ndim++] = in[0].stride(d);
+    }
+  }
+  static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
+};
+WEFT_OP(Squeeze);
+
+struct SqueezeDim {
+  static constexpr Schema schema{"squeeze.dim(Tensor self, int[] dim) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  static constexpr const char* backward_name = "SqueezeBackward1";
+  Dims dim;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    bool drop[kMostDims] = {};
+    for (int64_t d : dim) {
+      const int64_t at = wrap_dim(d, a.ndim());
+      if (drop[at]) fail("dim ", at, " appears multiple times in the list of dims");
+      drop[at] = true;
+    }
+    start_view(a, out);
+    for (int d = 0; d < a.ndim(); ++d) {
+      if (a.size(d) == 1 && drop[d]) continue;
+      out->sizes[out->ndim] = a.size(d);
+      out->strides[out->ndim++] = a.stride(d);
+    }
+  }
+  static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
+};
+WEFT_OP(SqueezeDim);
+
+struct Unsqueeze {
+  static constexpr Schema schema{"unsqueeze(Tensor self, int dim) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t dim;
+
+  void infer(Inputs in, Meta* out) const {
+    const int64_t at = wrap_dim(dim, in[0].ndim() + 1);
+    copy_dims(in[0], out);
+    const int64_t stride = at < out->ndim ? out->sizes[at] * out->strides[at] : 1;
+    insert_dim(out, at, 1, stride);
+  }
+  static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
+};
+WEFT_OP(Unsqueeze);
+
+struct Detach {
+  static constexpr Schema schema{"detach(Tensor self) -> Tensor"};
+  static constexpr uint32_t traits = kView | kNeverDifferentiable;
+
+  void infer(Inputs in, Meta* out) const { copy_dims(in[0], out); }
+};
+WEFT_OP(Detach);
+
+struct Alias {
+  static constexpr Schema schema{"alias(Tensor self) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+
+  void infer(Inputs in, Meta* out) const { copy_dims(in[0], out); }
+  static void vjp(Backward& b) { b.set(0, b.grad()); }
+};
+WEFT_OP(Alias);
+
+// ---- parts of a tensor ---------------------------------------------------------------------------
+
+struct Select {
+  static constexpr Schema schema{"select(Tensor self, int dim, int index) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t dim, index;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    if (a.ndim() == 0) fail(ErrorKind::Index, "select() cannot be applied to a 0-dim tensor.");
+    const int64_t at = wrap_dim(dim, a.ndim());
+    const int64_t size = a.size(static_cast<int>(at));
+    if (index < -size || index >= size) {
+      fail(ErrorKind::Index, "select(): index ", index, " out of range for tensor of size ", shape_text(a.sizes()),
+           " at dimension ", at);
+    }
+    copy_dims(a, out);
+    out->offset = (index < 0 ? index + size : index) * out->strides[at];
+    drop_dim(out, at);
+  }
+  static void vjp(Backward& b) {
+    const Select& op = b.op<Select>();
+    const IntSpan sizes = b.input_sizes(0);
+    const Dims strides = contiguous_strides(sizes);
+    const int64_t at = wrap_dim(op.dim, static_cast<int64_t>(sizes.size()));
+    Dims kept;
+    for (int d = 0; d < strides.size(); ++d) if (d != at) kept.push_back(strides[d]);
+    const int64_t index = op.index < 0 ? op.index + sizes[at] : op.index;
+    b.set(0, scatter_view_gradient(b.grad(), sizes, kept, index * strides[static_cast<int>(at)]));
+  }
+};
+WEFT_OP(Select);
+
+struct Slice {
+  static constexpr Schema schema{"slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t dim;
+  std::optional<int64_t> start, end;
+  int64_t step;
+
+  struct Range { int64_t first, length; };
+  Range range(int64_t size) const {
+    int64_t first = start.value_or(0), last = end.value_or(size);
+    if (first < 0) first = std::max<int64_t>(first + size, 0);
+    if (last < 0) last = std::max<int64_t>(last + size, 0);
+    first = std::min(first, size);
+    last = std::clamp(last, first, size);
+    const int64_t span = last - first;
+    return {first, span / step + (span % step != 0)};
+  }
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    if (a.ndim() == 0) fail("slice() cannot be applied to a 0-dim tensor.");
+    if (step <= 0) fail("slice step must be positive");
+    const int64_t at = wrap_dim(dim, a.ndim());
+    copy_dims(a, out);
+    const Range r = range(out->sizes[at]);
+    out->offset = r.first * out->strides[at];
+    out->sizes[at] = r.length;
+    if (r.length > 1) out->strides[at] *= step;
+    else if (__builtin_mul_overflow(out->strides[at], step, &out->strides[at])) out->strides[at] = 1;
+  }
+  static void vjp(Backward& b) {
+    const Slice& op = b.op<Slice>();
+    const IntSpan sizes = b.input_sizes(0);
+    Dims strides = contiguous_strides(sizes);
+    const int at = static_cast<int>(wrap_dim(op.dim, static_cast<int64_t>(sizes.size())));
+    const Range r = op.range(sizes[at]);
+    const int64_t offset = r.first * strides[at];
+    if (r.length > 1) strides[at] *= op.step;
+    b.set(0, scatter_view_gradient(b.grad(), sizes, strides, offset));
+  }
+};
+WEFT_OP(Slice);
+
+struct Narrow {
+  static constexpr Schema schema{"narrow(Tensor self, int dim, int start, int length) -> Tensor"};
+  static constexpr const char* backward_name = "SliceBackward0";
+  int64_t dim, start, length;
+
+  Tensor compose(Inputs in) const { return narrow(in[0], dim, start, length); }
+};
+WEFT_OP(Narrow);
+
+struct Diagonal {
+  static constexpr Schema schema{"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t offset, dim1, dim2;
+
+  // Where the diagonal starts and how long it is, in a tensor of these sizes and strides.
+  struct Line { int64_t start, length, stride; };
+  Line line(IntSpan sizes, const int64_t* strides) const {
+    const int64_t a = wrap_dim(dim1, static_cast<int64_t>(sizes.size())), b = wrap_dim(dim2, static_cast<int64_t>(sizes.size()));
+    Line l{0, 0, strides[a] + strides[b]};
+    // Offsets beyond either side give an empty diagonal; compared before subtracting, so nothing overflows.
+    if (offset >= 0) {
+      if (offset < sizes[b]) { l.length = std::min(sizes[a], sizes[b] - offset); l.start = offset * strides[b]; }
+    } else if (offset > -sizes[a]) {
+      l.length = std::min(sizes[a] + offset, sizes[b]);
+      l.start = -offset * strides[a];
+    }
+    if (l.length <= 0) l = {0, 0, l.stride};
+    return l;
+  }
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& t = in[0];
+    if (t.ndim() < 2) wrap_dim(t.ndim() == 0 ? dim1 + 1 : dim2, t.ndim());
+    const int64_t a = wrap_dim(dim1, t.ndim()), b = wrap_dim(dim2, t.ndim());
+    if (a == b) fail("diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+    copy_dims(t, out);
+    const Line l = line(t.sizes(), out->strides);
+    out->offset = l.start;
+    drop_dim(out, std::max(a, b));
+    drop_dim(out, std::min(a, b));
+    insert_dim(out, out->ndim, l.length, l.stride);
+  }
+  static void vjp(Backward& b) {
+    const Diagonal& op = b.op<Diagonal>();
+    const IntSpan sizes = b.input_sizes(0);
+    const Dims strides = contiguous_strides(sizes);
+    const Line l = op.line(sizes, strides.data());
+    const int64_t n = static_cast<int64_t>(sizes.size());
+    Dims kept;
+    for (int d = 0; d < n; ++d) if (d != wrap_dim(op.dim1, n) && d != wrap_dim(op.dim2, n)) kept.push_back(strides[d]);
+    kept.push_back(l.stride);
+    b.set(0, scatter_view_gradient(b.grad(), sizes, kept, l.start));
+  }
+};
+WEFT_OP(Diagonal);
+
+struct Unfold {
+  static constexpr Schema schema{"unfold(Tensor self, int dimension, int size, int step) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  int64_t dimension, size, step;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    const int64_t at = wrap_dim(dimension, a.ndim());
+    const int64_t length = a.ndim() == 0 ? 1 : a.size(static_cast<int>(at));
+    if (size < 0) fail("size is ", size, " but must be >= 0");
+    if (size > length) fail("maximum size for tensor at dimension ", at, " is ", length, " but size is ", size);
+    if (step <= 0) fail("step is ", step, " but must be > 0");
+    copy_dims(a, out);
+    const int64_t stride = a.ndim() == 0 ? 1 : out->strides[at];
+    if (a.ndim() > 0) {
+      out->sizes[at] = (length - size) / step + 1;
+      if (__builtin_mul_overflow(out->strides[at], step, &out->strides[at])) out->strides[at] = 1;
+    }
+    insert_dim(out, out->ndim, size, stride);
+  }
+  static void vjp(Backward& b) {
+    const Unfold& op = b.op<Unfold>();
+    const IntSpan sizes = b.input_sizes(0);
+    Dims strides = contiguous_strides(sizes);
+    if (sizes.empty()) {
+      strides.push_back(1);
+    } else {
+      const int at = static_cast<int>(wrap_dim(op.dimension, static_cast<int64_t>(sizes.size())));
+      const int64_t inner = strides[at];
+      if (b.output_sizes()[at] > 1) strides[at] *= op.step;
+      strides.push_back(inner);
+    }
+    b.set(0, scatter_view_gradient(b.grad(), sizes, strides, 0));
+  }
+};
+WEFT_OP(Unfold);
+
+// ---- any strides -----------------------------------------------------------------------------------
+
+namespace {
+
+// How far a view reaches from its first element, or a refusal.
+int64_t checked_reach(IntSpan sizes, IntSpan strides) {
+  checked_numel(sizes);
+  int64_t reach = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return -1;
+    int64_t along;
+    if (strides[d] < 0) fail("as_strided: Negative strides are not supported at the moment, got strides: ", shape_text(strides));
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &along) || __builtin_add_overflow(reach, along, &reach)) {
+      fail("as_strided: sizes ", shape_text(sizes), " and strides ", shape_text(strides), " reach further than can be addressed");
+    }
+  }
+  return reach;
+}
+
+}  // namespace
+
+struct AsStrided {
+  static constexpr Schema schema{"as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"};
+  static constexpr uint32_t traits = kView | kLinear;
+  static constexpr Saves saves{{input(0)}};  // only its strides are looked at
+  Dims size, stride;
+  std::optional<int64_t> storage_offset;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    ensure_value(a.get());
+    if (size.size() != stride.size()) fail("mismatch in length of strides and shape");
+    if (size.size() > kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions");
+    const int64_t offset = storage_offset.value_or(a->storage_offset());
+    if (offset < 0) fail("Tensor: invalid storage offset ", offset);
+    const int64_t reach = checked_reach(size, stride);
+    const int64_t available = static_cast<int64_t>(a->storage->bytes) / item_size(a.dtype());
+    if (reach >= 0 && (offset > available || reach + 1 > available - offset)) {
+      fail("setStorage: sizes ", shape_text(size), ", strides ", shape_text(stride), ", storage offset ", offset,
+           ", and itemsize ", item_size(a.dtype()), " requiring a storage size of ",
+           (offset + reach + 1) * item_size(a.dtype()), " are out of bounds for storage of size ", a->storage->bytes);
+    }
+    start_view(a, out);
+    out->ndim = size.size();
+    std::copy_n(size.data(), out->ndim, out->sizes);
+    std::copy_n(stride.data(), out->ndim, out->strides);
+    out->offset = reach < 0 ? 0 : offset - a->storage_offset();
+  }
+  // The gradient is gathered per memory cell, then read back through the input's own strides.
+  static void vjp(Backward& b) {
+    const AsStrided& op = b.op<AsStrided>();
+    const Tensor a = b.input(0);
+    const int64_t cells = std::max<int64_t>(checked_reach(a.sizes(), a.strides()) + 1, 0);
+    const int64_t offset = op.storage_offset.value_or(a->storage_offset()) - a->storage_offset();
+    const int64_t reach = checked_reach(op.size, op.stride);
+    if (reach < 0) return b.set(0, zeros(a.sizes(), a.dtype()));
+    // The view may show memory around the input; those cells are nobody's.
+    const int64_t before = std::max<int64_t>(-offset, 0);
+    const int64_t total = before + std::max(cells, offset + reach + 1);
+    const Dims line{total};
+    Tensor flat = scatter_view_gradient(b.grad(), line, op.stride, offset + before);
+    Tensor mine = as_strided(flat, a.sizes(), a.strides(), before);
+    if (may_overlap_itself(a.get())) {
+      Tensor ones = full(a.sizes(), 1.0, a.dtype());
+      Tensor count = as_strided(scatter_view_gradient(ones, line, Dims(a.strides()), before), a.sizes(), a.strides(), before);
+      mine = div(mine, count);
+    }
+    b.set(0, mine);
+  }
+};
+WEFT_OP(AsStrided);
+
+// A gradient of the input's shape that is `grad` where the view looked and zero elsewhere.
+struct ViewGradient {
+  static constexpr Schema schema{"view_gradient(Tensor grad, int[] sizes, int[] strides, int offset) -> Tensor"};
+  static constexpr uint32_t traits = kInternal | kLinear;
+  static constexpr const char* backward_name = "SliceBackward0";
+  Dims sizes, strides;
+  int64_t offset;
+
+  void infer(Inputs in, Meta* out) const { out->set(in[0].dtype(), in[0]->device, sizes); }
+  void run(Inputs in, Tensor* out) const {
+    std::memset(out[0]->data, 0, static_cast<size_t>(out[0].numel()) * item_size(out[0].dtype()));
+    if (in[0].numel() == 0) return;
+    Tensor window = alias(out[0], in[0].sizes(), strides, offset);
+    if (!may_overlap_itself(window.get())) return copy_into(window, in[0]);
+    // Elements seen several times receive the sum: added one step of the overlapping dimensions at a time.
+    add_overlapping(window, in[0]);
+  }
+  static void vjp(Backward& b) {
+    const ViewGradient& op = b.op<ViewGradient>();
+    b.set(0, as_strided(contiguous(b.grad()), b.input_sizes(0), op.strides, op.offset + contiguous(b.grad())->storage_offset()));
+  }
+
+ private:
+  static void add_overlapping(const Tensor& to, const Tensor& from) {
+    int widest = 0;  // peel off the dimension with the smallest stride until no overlap is left
+    for (int d = 1; d < to.ndim(); ++d) {
+      if (to.size(d) > 1 && (to.size(widest) == 1 || to.stride(d) < to.stride(widest))) widest = d;
+    }
+    Dims sizes, to_strides, from_strides;
+    for (int d = 0; d < to.ndim(); ++d) {
+      if (d == widest) continue;
+      sizes.push_back(to.size(d));
+      to_strides.push_back(to.stride(d));
+      from_strides.push_back(from.stride(d));
+    }
+    for (int64_t i = 0; i < to.size(widest); ++i) {
+      Tensor t = alias(to, sizes, to_strides, i * to.stride(widest));
+      Tensor f = alias(from, sizes, from_strides, i * from.stride(widest));
+      if (may_overlap_itself(t.get())) {
+        add_overlapping(t, f);
+      } else {
+        const GradMode off(false);
+        copy_into(t, add(t, f));
+      }
+    }
+  }
+};
+WEFT_OP(ViewGradient);
+
+// A base after one of its views was written to: the view's region comes from `src`.
+struct AsStridedScatter {
+  static constexpr Schema schema{
+      "copy_slices(Tensor self, Tensor src, int[] base_strides, int[] size, int[] stride, int offset) -> Tensor"};
+  static constexpr uint32_t traits = kInternal | kLinear;
+  static constexpr const char* backward_name = "CopySlices";
+  Dims base_strides, size, stride;
+  int64_t offset;  // of the view, from the base's first element
+
+  void infer(Inputs in, Meta* out) const {
+    out->like(in[0]);
+    out->strided = true;
+    std::copy_n(base_strides.data(), base_strides.size(), out->strides);
+  }
+  void run(Inputs in, Tensor* out) const {
+    copy_into(out[0], in[0]);
+    copy_into(alias(out[0], size, stride, offset), in[1]);
+  }
+  static void vjp(Backward& b);
+};
+WEFT_OP(AsStridedScatter);
+
+void AsStridedScatter::vjp(Backward& b) {
+  const AsStridedScatter& op = b.op<AsStridedScatter>();
+  if (b.needs(0)) {
+    b.set(0, call(op_AsStridedScatter, op, b.grad(), zeros(op.size, b.output_dtype())));
+  }
+  if (b.needs(1)) {
+    // The gradient in the base's own layout, so that the view's strides mean the same cells.
+    Tensor g = b.grad();
+    Dims laid_out(g.strides());
+    if (!(laid_out == op.base_strides)) {
+      AsStridedScatter nothing{op.base_strides, Dims{0}, Dims{1}, 0};
+      g = call(op_AsStridedScatter, nothing, g, zeros(Dims{0}, g.dtype()));
+    }
+    b.set(1, as_strided(g, op.size, op.stride, g->storage_offset() + op.offset));
+  }
+}
+
+// ---- for C++ -----------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor scatter_view_gradient(const Tensor& g, IntSpan input_sizes, IntSpan strides, int64_t offset) {
+  return call(op_ViewGradient, ViewGradient{Dims(input_sizes), Dims(strides), offset}, g);
+}
+
+}  // namespace
+
+Tensor view(const Tensor& a, IntSpan sizes) { return call(op_View, View{Dims(sizes)}, a); }
+
+Tensor reshape(const Tensor& a, IntSpan sizes) {
+  int64_t wanted[kMostDims], strides[kMostDims];
+  infer_size(sizes, a.numel(), wanted);
+  const IntSpan shape(wanted, sizes.size());
+  if (strides_for_view(a, wanted, static_cast<int>(sizes.size()), strides)) return view(a, shape);
+  return view(contiguous_copy(a), shape);
+}
+
+Tensor expand(const Tensor& a, IntSpan sizes) { return call(op_Expand, Expand{Dims(sizes), false}, a); }
+Tensor permute(const Tensor& a, IntSpan order) { return call(op_Permute, Permute{Dims(order)}, a); }
+Tensor transpose(const Tensor& a, int64_t d0, int64_t d1) { return call(op_Transpose, Transpose{d0, d1}, a); }
+Tensor squeeze(const Tensor& a, int64_t dim) { return call(op_SqueezeDim, SqueezeDim{Dims{dim}}, a); }
+Tensor unsqueeze(const Tensor& a, int64_t dim) { return call(op_Unsqueeze, Unsqueeze{dim}, a); }
+Tensor select(const Tensor& a, int64_t dim, int64_t index) { return call(op_Select, Select{dim, index}, a); }
+Tensor slice(const Tensor& a, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  return call(op_Slice, Slice{dim, start, end, step}, a);
+}
+Tensor detach(const Tensor& a) { return call(op_Detach, Detach{}, a); }
+Tensor view_of_all(const Tensor& a) { return call(op_Alias, Alias{}, a); }
+Tensor as_strided(const Tensor& a, IntSpan sizes, IntSpan strides, int64_t offset) {
+  return call(op_AsStrided, AsStrided{Dims(sizes), Dims(strides), offset}, a);
+}
+
+Tensor narrow(const Tensor& a, int64_t dim, int64_t start, int64_t length) {
+  if (a.ndim() == 0) fail("narrow() cannot be applied to a 0-dim tensor.");
+  if (length < 0) fail("narrow(): length must be non-negative.");
+  const int64_t size = a.size(static_cast<int>(wrap_dim(dim, a.ndim())));
+  if (start < -size || start > size) {
+    fail(ErrorKind::Index, "start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start, ")");
+  }
+  if (start < 0) start += size;
+  if (length > size - start) fail("start (", start, ") + length (", length, ") exceeds dimension size (", size, ").");
+  return slice(a, dim, start, start + length, 1);
+}
+
+Node* record_view_write(const Tensor& base, const Tensor& view) {
+  const AsStridedScatter op{Dims(base.strides()), Dims(view.sizes()), Dims(view.strides()),
+                            (view->data - base->data) / item_size(base.dtype())};
+  TensorImpl* in[] = {base.get(), view.get()};
+  Tensor out[] = {base};
+  return record_node(op_AsStridedScatter, &op, Inputs(in, 2), out, 1, nullptr);
+}
+
+Node* record_view_again(const Tensor& base, const Tensor& view) {
+  const AsStrided op{Dims(view.sizes()), Dims(view.strides()), view->storage_offset()};
+  TensorImpl* in[] = {base.get()};
+  Tensor out[] = {view};
+  return record_node(op_AsStrided, &op, Inputs(in, 1), out, 1, nullptr);
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// Where in the user's Python something happened: a code object and an instruction offset. File and line
+// are worked out only when somebody asks. The core holds code objects without knowing what they are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft {
+
+struct CallSite {
+  void* code = nullptr;
+  int32_t instruction = 0;
+};
+
+// Filled in by bind/ when the extension is loaded; the defaults do nothing.
+struct PythonHooks {
+  void (*retain)(void*) = [](void*) {};
+  void (*release)(void*) = [](void*) {};
+  // The line of the user's program that is running now. The code object is retained for the caller.
+  CallSite (*current_site)() = [] { return CallSite{}; };
+  std::string (*site_text)(void* code, int32_t instruction) = [](void*, int32_t) { return std::string(); };
+  void* (*release_lock)() = []() -> void* { return nullptr; };
+  void (*acquire_lock)(void*) = [](void*) {};
+  // Ctrl-C: throws PythonError when the interpreter has a signal waiting.
+  void (*check_signals)() = [] {};
+};
+extern constinit PythonHooks python;
+
+inline void release_code(void* code) { python.release(code); }
+
+// Lets other Python threads run while a large kernel works.
+class Unlocked {
+ public:
+  explicit Unlocked(bool worthwhile) : state_(worthwhile ? python.release_lock() : nullptr) {}
+  ~Unlocked() { if (state_) python.acquire_lock(state_); }
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  void* state_;
+};
+
+}  // namespace weft

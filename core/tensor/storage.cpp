@@ -1,0 +1,144 @@
+#include "core/tensor/storage.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/tensor/callsite.h"
+#include "core/tensor/block.h"
+#include "core/tensor/tensor.h"
+
+namespace weft {
+namespace {
+
+// Small data lives right behind its storage, in one block. Middle sizes come from malloc. Large ones are
+// kept for a while after use: fresh pages from the system cost more than most kernels that fill them.
+enum Placement : uint8_t { kBehind, kMalloc, kLarge, kForeign };
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kMostBehind = kLargestBlock - sizeof(Storage);
+constexpr size_t kLargeFrom = size_t{256} << 10;
+constexpr size_t kMostKept = size_t{192} << 20;
+
+struct KeptRange { char* data; size_t bytes; };
+std::vector<KeptRange> kept;
+size_t kept_bytes = 0;
+
+size_t rounded_large(size_t bytes) {
+  const size_t step = bytes < (size_t{4} << 20) ? size_t{64} << 10 : size_t{1} << 20;
+  return (bytes + step - 1) / step * step;
+}
+
+// What is asked for must exist: the system would promise any amount and later kill the process.
+void check_available(size_t bytes) {
+  static const size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  if (bytes >= physical || live.bytes + bytes >= physical) {
+    fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes, with ", live.bytes,
+         " bytes in use by tensors of the machine's ", physical);
+  }
+}
+
+char* allocate_large(size_t& bytes) {
+  bytes = rounded_large(bytes);
+  for (size_t i = kept.size(); i-- > 0;) {
+    if (kept[i].bytes == bytes) {
+      char* data = kept[i].data;
+      kept.erase(kept.begin() + i);
+      kept_bytes -= bytes;
+      return data;
+    }
+  }
+  check_available(bytes);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    for (KeptRange& range : kept) munmap(range.data, range.bytes);
+    kept.clear();
+    kept_bytes = 0;
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+      fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes");
+    }
+  }
+  return static_cast<char*>(data);
+}
+
+void release_large(char* data, size_t bytes) {
+#if !defined(WEFT_SANITIZE)
+  if (bytes <= kMostKept / 2) {
+    while (kept_bytes + bytes > kMostKept) {
+      kept_bytes -= kept.front().bytes;
+      munmap(kept.front().data, kept.front().bytes);
+      kept.erase(kept.begin());
+    }
+    kept.push_back({data, bytes});
+    kept_bytes += bytes;
+    return;
+  }
+#endif
+  munmap(data, bytes);
+}
+
+size_t block_bytes(size_t bytes) { return sizeof(Storage) + std::max<size_t>(bytes, 8); }
+
+}  // namespace
+
+Storage* storage_allocate(size_t bytes, Device device) {
+  if (bytes <= kMostBehind) {
+    auto* s = new (block_allocate(block_bytes(bytes))) Storage;
+    s->data = reinterpret_cast<char*>(s + 1);
+    s->bytes = bytes;
+    s->device = device;
+    s->placement = kBehind;
+    ++live.storages;
+    live.bytes += bytes;
+    return s;
+  }
+  char* data;
+  uint8_t placement = kMalloc;
+  size_t held = bytes;
+  if (bytes >= kLargeFrom) {
+    data = allocate_large(held);
+    placement = kLarge;
+  } else {
+    held = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    data = static_cast<char*>(std::aligned_alloc(kAlignment, held));
+    if (!data) fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes");
+  }
+  auto* s = new (block_allocate(sizeof(Storage))) Storage;
+  s->data = data;
+  s->bytes = bytes;
+  s->device = device;
+  s->placement = placement;
+  ++live.storages;
+  live.bytes += bytes;
+  return s;
+}
+
+Storage* storage_adopt(void* data, size_t bytes, void* owner, void (*release_owner)(void*)) {
+  auto* s = new (block_allocate(sizeof(Storage))) Storage;
+  s->data = static_cast<char*>(data);
+  s->bytes = bytes;
+  s->owner = owner;
+  s->release_owner = release_owner;
+  s->exposed = true;
+  s->placement = kForeign;
+  ++live.storages;
+  return s;
+}
+
+void storage_destroy(Storage* s) {
+  if (s->writer_code) release_code(s->writer_code);
+  --live.storages;
+  if (s->placement != kForeign) live.bytes -= s->bytes;
+  switch (s->placement) {
+    case kBehind: return block_release(s, block_bytes(s->bytes));
+    case kMalloc: std::free(s->data); break;
+    case kLarge: release_large(s->data, rounded_large(s->bytes)); break;
+    case kForeign: if (s->release_owner) s->release_owner(s->owner); break;
+  }
+  block_release(s, sizeof(Storage));
+}
+
+}  // namespace weft

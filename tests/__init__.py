@@ -1,0 +1,1 @@
+"""Tests of weft. Everything outside `tests/parity` runs without PyTorch."""

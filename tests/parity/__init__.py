@@ -1,0 +1,1 @@
+"""Tests that compare weft with PyTorch, side by side, in one process."""
