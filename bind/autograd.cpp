@@ -2,6 +2,7 @@
 #include "bind/object.h"
 #include "core/autograd/engine.h"
 #include "core/ops/functions.h"
+#include "core/schedule/deferred.h"
 #include "core/tensor/promotion.h"
 
 namespace weft::bind {
@@ -49,7 +50,9 @@ PyObject* plain_backward(PyObject*, PyObject* tensor) {
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(context().grad_enabled); }
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {
-  context().grad_enabled = PyObject_IsTrue(on);
+  Context& now = context();
+  now.grad_enabled = PyObject_IsTrue(on);
+  if (now.cut) release(std::exchange(now.cut, nullptr));
   Py_RETURN_NONE;
 }
 PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(context().inference); }
@@ -100,7 +103,8 @@ struct PythonFunction {
     for (int k = 0; k < outputs; ++k) PyTuple_SET_ITEM(grads.get(), k, checked(wrap(b.grad(k))));
     Ref needs(checked(PyTuple_New(b.inputs())));
     for (int i = 0; i < b.inputs(); ++i) PyTuple_SET_ITEM(needs.get(), i, PyBool_FromLong(b.needs(i)));
-    Ref result(checked(PyObject_CallFunctionObjArgs(b.op<PythonFunction>().backward.object, grads.get(), needs.get(), nullptr)));
+    Ref node(checked(wrap_node(b.node())));
+    Ref result(checked(PyObject_CallFunctionObjArgs(b.op<PythonFunction>().backward.object, grads.get(), needs.get(), node.get(), nullptr)));
     for (int i = 0; i < b.inputs(); ++i) {
       PyObject* g = PyTuple_GET_ITEM(result.get(), i);
       if (g != Py_None) b.set(i, Tensor::share(impl_of(g)));
@@ -230,7 +234,117 @@ PyObject* write_out(PyObject*, PyObject* args) {
   });
 }
 
+// ---- hooks on saved tensors ------------------------------------------------------------------------
+
+std::string saved_hooks_forbidden;
+
+PyObject* push_saved_hooks(PyObject*, PyObject* args) {
+  PyObject *pack, *unpack;
+  if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (!saved_hooks_forbidden.empty()) fail(saved_hooks_forbidden);
+    Py_INCREF(pack);
+    Py_INCREF(unpack);
+    context().saved_tensor_hooks.push_back(pack);
+    context().saved_tensor_hooks.push_back(unpack);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* pop_saved_hooks(PyObject*, PyObject*) {
+  auto& hooks = context().saved_tensor_hooks;
+  for (int i = 0; i < 2 && !hooks.empty(); ++i) {
+    Py_DECREF(static_cast<PyObject*>(hooks.back()));
+    hooks.pop_back();
+  }
+  Py_RETURN_NONE;
+}
+PyObject* current_saved_hooks(PyObject*, PyObject*) {
+  const auto& hooks = context().saved_tensor_hooks;
+  if (hooks.empty()) Py_RETURN_NONE;
+  return Py_BuildValue("(OO)", static_cast<PyObject*>(hooks[hooks.size() - 2]), static_cast<PyObject*>(hooks.back()));
+}
+PyObject* disable_saved_hooks(PyObject*, PyObject* message) {
+  Ref before(PyUnicode_FromString(saved_hooks_forbidden.c_str()));
+  const char* text = PyUnicode_AsUTF8(message);
+  if (!text) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (*text && !context().saved_tensor_hooks.empty()) fail(text);
+    saved_hooks_forbidden = text;
+    return before.release();
+  });
+}
+
+// A packed value stands in the node as a tensor without memory that owns the pair (packed, unpack).
+TensorImpl* pack_saved(TensorImpl* t) {
+  const auto& hooks = context().saved_tensor_hooks;
+  PyObject *pack = static_cast<PyObject*>(hooks[hooks.size() - 2]), *unpack = static_cast<PyObject*>(hooks.back());
+  Ref value(checked(wrap(Tensor::share(t))));
+  Ref packed;
+  {
+    const GradMode off(false);
+    packed = Ref(checked(PyObject_CallOneArg(pack, value.get())));
+  }
+  Tensor box = empty(Dims{0}, t->dtype);
+  extra_of(box.get()).hooks = checked(Py_BuildValue("(OO)", packed.get(), unpack));
+  box->flags |= kPacked;
+  return box.detach_ref();
+}
+
+Tensor unpack_saved_value(TensorImpl* box) {
+  auto* pair = static_cast<PyObject*>(box->extra->hooks);
+  Ref value(checked(PyObject_CallOneArg(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0))));
+  if (!is_tensor(value.get())) {
+    fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(value.get())->tp_name);
+  }
+  return Tensor::share(impl_of(value.get()));
+}
+
+// Inside a custom function's backward the lines that run are the user's own.
+PyObject* enter_user_code(PyObject*, PyObject*) {
+  Context& now = context();
+  PyObject* before = Py_BuildValue("(iNi)", now.user_site_depth, PyLong_FromVoidPtr(now.user_site.code), now.user_site.instruction);
+  now.user_site_depth = 0;
+  return before;
+}
+PyObject* leave_user_code(PyObject*, PyObject* before) {
+  Context& now = context();
+  now.user_site_depth = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(before, 0)));
+  now.user_site = {PyLong_AsVoidPtr(PyTuple_GET_ITEM(before, 1)), static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(before, 2)))};
+  Py_RETURN_NONE;
+}
+
+// _zeros(shape, dtype)
+PyObject* make_zeros(PyObject*, PyObject* args) {
+  PyObject *shape, *dtype;
+  if (!PyArg_ParseTuple(args, "OO", &shape, &dtype)) return nullptr;
+  return guarded([&] {
+    Dims sizes;
+    DType t;
+    if (!dims_from(shape, &sizes) || !dtype_from(dtype, &t)) fail(ErrorKind::Type, "_zeros(shape, dtype)");
+    return wrap(zeros(sizes, t));
+  });
+}
+
+// The private switch of the deferred trial: record now, compute when a value is needed.
+PyObject* set_deferred(PyObject*, PyObject* on) {
+  context().schedule = PyObject_IsTrue(on) ? &deferred_schedule() : nullptr;
+  Py_RETURN_NONE;
+}
+PyObject* is_pending(PyObject*, PyObject* tensor) { return PyBool_FromLong(impl_of(tensor)->has(kPending)); }
+
+PyObject* cut_of(PyObject*, PyObject* tensor) { return PyUnicode_FromString(cut_text(impl_of(tensor)).c_str()); }
+
 PyMethodDef functions[] = {
+    {"_cut_of", cut_of, METH_O, "What cut this tensor off from its history, and where; empty if nothing did."},
+    {"_set_deferred", set_deferred, METH_O, nullptr},
+    {"_is_pending", is_pending, METH_O, nullptr},
+    {"_push_saved_tensor_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+    {"_pop_saved_tensor_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
+    {"_current_saved_tensor_hooks", current_saved_hooks, METH_NOARGS, nullptr},
+    {"_disable_saved_tensor_hooks", disable_saved_hooks, METH_O, nullptr},
+    {"_enter_user_code", enter_user_code, METH_NOARGS, nullptr},
+    {"_leave_user_code", leave_user_code, METH_O, nullptr},
+    {"_zeros", make_zeros, METH_VARARGS, nullptr},
     {"_write_out", write_out, METH_VARARGS, nullptr},
     {"_backward", backward, METH_VARARGS, nullptr},
     {"_plain_backward", plain_backward, METH_O, nullptr},
@@ -252,6 +366,9 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool init_autograd(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_autograd(PyObject* module) {
+  saved_value_hooks = {pack_saved, unpack_saved_value};
+  return PyModule_AddFunctions(module, functions) == 0;
+}
 
 }  // namespace weft::bind

@@ -1,6 +1,6 @@
 // Operations written in Python (weft/ops): a callable that remembers the user's line before it enters
 // weft's own code, so that every node recorded inside belongs to the line that called it.
-#include "bind/object.h"
+#include "bind/override.h"
 
 namespace weft::bind {
 namespace {
@@ -37,6 +37,8 @@ class UserSite {
 };
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  PyObject* answer;
+  if (overrides_in_use && overridden(self, args, PyVectorcall_NARGS(flags), names, &answer)) return answer;
   const UserSite site;
   return PyObject_Vectorcall(reinterpret_cast<PyComposed*>(self)->function, args, flags, names);
 }

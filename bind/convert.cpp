@@ -1,7 +1,5 @@
-// Python numbers, lists, buffers and arrays to tensors and back.
-#include <cstring>
-
-#include "bind/object.h"
+// Python numbers and lists to tensors and back, and weft.tensor().
+#include "bind/exchange.h"
 #include "core/math/types.h"
 #include "core/ops/functions.h"
 #include "core/tensor/promotion.h"
@@ -52,109 +50,106 @@ PyObject* to_list(PyObject*, PyObject* tensor) {
 
 // ---- nested sequences ------------------------------------------------------------------------------
 
-bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !is_tensor(o) && !PyUnicode_Check(o)); }
+bool is_sequence(PyObject* o) {
+  return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !is_tensor(o) && !PyUnicode_Check(o) && !PyBytes_Check(o));
+}
 
+// Shape and dtype of nested sequences, found before memory is made.
 struct NestedData {
   Dims shape;
-  bool any_float = false, any_int = false, any_tensor = false;
-  std::optional<DType> tensor_dtype;
+  bool any_float = false, any_int = false, any_bool = false;
+  std::optional<DType> other;   // of tensors and numpy's numbers
 
-  [[noreturn]] void refuse(PyObject* o) {
-    if (PyUnicode_Check(o)) fail(ErrorKind::Type, "new(): invalid data type 'str'");
+  [[noreturn]] void refuse(PyObject* o, int dim) {
+    if (PyUnicode_Check(o) || PyBytes_Check(o)) {
+      if (dim == 0) fail(ErrorKind::Type, "new(): invalid data type '", Py_TYPE(o)->tp_name, "'");
+      fail(ErrorKind::Value, "too many dimensions '", Py_TYPE(o)->tp_name, "'");
+    }
     if (PyComplex_Check(o)) {
       fail(ErrorKind::NotImplemented, "complex tensors have no arithmetic in weft yet; keep real and imaginary parts in two tensors");
     }
     fail(ErrorKind::Runtime, "Could not infer dtype of ", Py_TYPE(o)->tp_name);
   }
 
-  void note_number(PyObject* o) {
-    if (PyFloat_Check(o)) any_float = true;
-    else if (PyBool_Check(o)) return;
-    else if (PyLong_Check(o)) any_int = true;
+  void note(DType t) { other = other ? promote(*other, t) : t; }
+
+  void note_number(PyObject* o, int dim) {
+    DType t;
+    if (PyFloat_CheckExact(o)) any_float = true;
+    else if (PyBool_Check(o)) any_bool = true;
+    else if (PyLong_CheckExact(o)) any_int = true;
     else if (is_tensor(o)) {
-      const TensorImpl* t = impl_of(o);
-      if (t->numel != 1) fail(ErrorKind::Value, "only one element tensors can be converted to Python scalars");
-      any_tensor = true;
-      tensor_dtype = tensor_dtype ? promote(*tensor_dtype, t->dtype) : t->dtype;
-    } else if (PyIndex_Check(o)) any_int = true;
+      const TensorImpl* element = impl_of(o);
+      if (element->numel != 1) fail(ErrorKind::Value, "only one element tensors can be converted to Python scalars");
+      note(element->dtype);
+    } else if (is_array_scalar(o, &t)) note(t);
+    else if (PyFloat_Check(o)) any_float = true;
+    else if (PyIndex_Check(o)) any_int = true;
     else if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyComplex_Check(o)) any_float = true;
-    else refuse(o);
+    else refuse(o, dim);
   }
 
   void measure(PyObject* o) {
-    for (int depth = 0; is_sequence(o); ++depth) {
-      if (depth >= kMostDims) fail(ErrorKind::Value, "too many dimensions '", Py_TYPE(o)->tp_name, "'");
-      const Py_ssize_t n = PySequence_Length(o);
+    Ref held = Ref::borrowed(o);
+    while (is_sequence(held.get())) {
+      if (shape.size() >= kMostDims) fail(ErrorKind::Value, "too many dimensions '", Py_TYPE(held.get())->tp_name, "'");
+      const Py_ssize_t n = PySequence_Length(held.get());
       if (n < 0) throw PythonError{};
       shape.push_back(n);
       if (n == 0) return;
-      Ref first(checked(PySequence_GetItem(o, 0)));
-      o = first.get();  // still held by its sequence
+      held = Ref(checked(PySequence_GetItem(held.get(), 0)));
     }
-  }
-
-  void scan_all(PyObject* o) {
-    if (shape.size() == 0 || shape[shape.size() - 1] != 0) return scan(o, 0);
-    // An empty innermost level: only the lengths can be checked.
-    scan_lengths(o, 0);
-  }
-
-  void scan_lengths(PyObject* o, int dim) {
-    if (dim == shape.size()) return;
-    if (!is_sequence(o) || PySequence_Length(o) != shape[dim]) {
-      fail(ErrorKind::Value, "expected sequence of length ", shape[dim], " at dim ", dim);
-    }
-    Ref fast(checked(PySequence_Fast(o, "expected a sequence")));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) scan_lengths(PySequence_Fast_ITEMS(fast.get())[i], dim + 1);
   }
 
   void scan(PyObject* o, int dim) {
-    if (dim == shape.size()) {
-      if (is_sequence(o) ) fail(ErrorKind::Value, "expected a number at dim ", dim, ", got ", Py_TYPE(o)->tp_name);
-      return note_number(o);
+    const int dims = shape.size();
+    if (dim == dims) {
+      if (is_sequence(o)) {
+        if (dim > 0 && shape[dim - 1] == 0) return;
+        fail(ErrorKind::Type, "'", Py_TYPE(o)->tp_name, "' object cannot be interpreted as a number: the other elements of dimension ",
+             dim - 1, " are numbers");
+      }
+      return note_number(o, dim);
     }
-    Ref fast(is_sequence(o) ? checked(PySequence_Fast(o, "expected a sequence")) : nullptr);
-    if (!fast) fail(ErrorKind::Type, "expected a sequence of length ", shape[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name, ")");
+    if (!is_sequence(o)) fail(ErrorKind::Type, "expected a sequence of length ", shape[dim], " at dim ", dim, " (got ", Py_TYPE(o)->tp_name, ")");
+    Ref fast(checked(PySequence_Fast(o, "expected a sequence")));
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.get());
     if (n != shape[dim]) fail(ErrorKind::Value, "expected sequence of length ", shape[dim], " at dim ", dim, " (got ", n, ")");
-    PyObject** items = PySequence_Fast_ITEMS(fast.get());
-    if (dim + 1 == shape.size()) {
-      for (Py_ssize_t i = 0; i < n; ++i) {
-        PyObject* item = items[i];
-        if (PyFloat_CheckExact(item)) any_float = true;
-        else if (PyLong_CheckExact(item)) any_int = true;
-        else scan(item, dim + 1);
+    // What an element's own conversion does to the list must not matter: it is asked for its size each time.
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
+      PyObject* item = PySequence_Fast_ITEMS(fast.get())[i];
+      if (dim + 1 == dims && PyFloat_CheckExact(item)) any_float = true;
+      else if (dim + 1 == dims && PyLong_CheckExact(item)) any_int = true;
+      else {
+        const Ref kept = Ref::borrowed(item);
+        scan(item, dim + 1);
       }
-    } else {
-      for (Py_ssize_t i = 0; i < n; ++i) scan(items[i], dim + 1);
     }
   }
 
   DType dtype() const {
-    if (any_tensor) {
-      DType t = *tensor_dtype;
-      if (any_float && is_integral(t)) t = default_dtype();
-      else if (any_int && t == DType::Bool) t = DType::Int64;
-      return t;
-    }
-    return any_float ? default_dtype() : any_int ? DType::Int64 : shape.size() > 0 && shape[shape.size() - 1] == 0 ? default_dtype() : DType::Bool;
+    DType found = DType::Bool;
+    if (!any_float && !any_int && !any_bool && !other) return default_dtype();
+    if (any_int) found = DType::Int64;
+    if (any_float) found = default_dtype();
+    return other ? promote(*other, found) : found;
   }
 };
 
-int64_t integer_of(PyObject* o) {
+int64_t integer_of(PyObject* o, DType t) {
   if (PyFloat_Check(o)) {
     const double v = PyFloat_AS_DOUBLE(o);
-    if (!(v > -9.3e18 && v < 9.3e18)) fail(ErrorKind::Value, "cannot convert float ", v, " to an integer tensor");
+    if (!(v > -9.3e18 && v < 9.3e18)) fail("value cannot be converted to type ", dtype_name(t), " without overflow: ", v);
     return static_cast<int64_t>(v);
   }
   if (is_tensor(o)) {
     Ref item(checked(tensor_item(impl_of(o))));
-    return integer_of(item.get());
+    return integer_of(item.get(), t);
   }
   Ref index(PyLong_Check(o) ? Ref::borrowed(o).release() : checked(PyNumber_Long(o)));
   int overflow;
   const int64_t v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
-  if (overflow) fail(ErrorKind::Runtime, "Overflow when unpacking long long");
+  if (overflow) fail(ErrorKind::Value, "Overflow when unpacking long long: the integer does not fit int64");
   return v;
 }
 
@@ -167,7 +162,7 @@ double double_of(PyObject* o) {
 
 void store(DType t, char* at, PyObject* o) {
   auto whole = [&](int64_t low, int64_t high) {
-    const int64_t v = integer_of(o);
+    const int64_t v = integer_of(o, t);
     if (v < low || v > high) fail("value cannot be converted to type ", dtype_name(t), " without overflow: ", v);
     return v;
   };
@@ -182,7 +177,7 @@ void store(DType t, char* at, PyObject* o) {
     case DType::Int8: *reinterpret_cast<int8_t*>(at) = static_cast<int8_t>(whole(-128, 127)); break;
     case DType::Int16: *reinterpret_cast<int16_t*>(at) = static_cast<int16_t>(whole(-32768, 32767)); break;
     case DType::Int32: *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(whole(INT32_MIN, INT32_MAX)); break;
-    case DType::Int64: *reinterpret_cast<int64_t*>(at) = integer_of(o); break;
+    case DType::Int64: *reinterpret_cast<int64_t*>(at) = integer_of(o, t); break;
     case DType::Float16: *reinterpret_cast<Half*>(at) = math::float_to_half(static_cast<float>(double_of(o))); break;
     case DType::BFloat16: *reinterpret_cast<BFloat16*>(at) = math::float_to_bfloat16(static_cast<float>(double_of(o))); break;
     case DType::Float32: *reinterpret_cast<float*>(at) = static_cast<float>(double_of(o)); break;
@@ -199,176 +194,112 @@ void fill(DType t, const Dims& shape, PyObject* o, int dim, char*& at) {
     return;
   }
   Ref fast(checked(PySequence_Fast(o, "expected a sequence")));
+  const bool numbers = dim + 1 == shape.size();
   // The list may have been changed by an element's own conversion; never read past its end.
   for (int64_t i = 0; i < shape[dim]; ++i) {
     if (i >= PySequence_Fast_GET_SIZE(fast.get())) fail(ErrorKind::Value, "the sequence changed while it was being read");
     PyObject* value = PySequence_Fast_ITEMS(fast.get())[i];
-    if (dim + 1 == shape.size() && t == DType::Float32 && PyFloat_CheckExact(value)) {
+    if (numbers && t == DType::Float32 && PyFloat_CheckExact(value)) {
       *reinterpret_cast<float*>(at) = static_cast<float>(PyFloat_AS_DOUBLE(value));
       at += item;
+    } else if (numbers && t == DType::Float64 && PyFloat_CheckExact(value)) {
+      *reinterpret_cast<double*>(at) = PyFloat_AS_DOUBLE(value);
+      at += item;
+    } else if (numbers && t == DType::Int64 && PyLong_CheckExact(value)) {
+      *reinterpret_cast<int64_t*>(at) = integer_of(value, t);
+      at += item;
     } else {
-      Ref held = Ref::borrowed(value);
+      const Ref held = Ref::borrowed(value);
       fill(t, shape, value, dim + 1, at);
     }
   }
 }
 
-PyObject* tensor_from_data(PyObject*, PyObject* args) {
-  PyObject *data, *dtype;
-  if (!PyArg_ParseTuple(args, "OO", &data, &dtype)) return nullptr;
-  return guarded([&] {
-    std::optional<DType> wanted;
-    if (dtype != Py_None) {
+// ---- weft.tensor -----------------------------------------------------------------------------------
+
+struct TensorArguments {
+  PyObject* data = nullptr;
+  std::optional<DType> dtype;
+  bool requires_grad = false;
+
+  void take(PyObject* name, PyObject* value) {
+    const auto is = [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
+    if (is("data")) {
+      if (data) fail(ErrorKind::Type, "tensor() got multiple values for argument 'data'");
+      data = value;
+    } else if (is("dtype")) {
       DType t;
-      if (!dtype_from(dtype, &t)) fail(ErrorKind::Type, "tensor(): argument 'dtype' must be torch.dtype, not ", Py_TYPE(dtype)->tp_name);
-      wanted = t;
-    }
-    return wrap(sequence_to_tensor(data, wanted));
-  });
-}
-
-// ---- memory shared with others ---------------------------------------------------------------------
-
-const char* buffer_format(DType t) {
-  switch (t) {
-    case DType::Bool: return "?";
-    case DType::UInt8: return "B";
-    case DType::Int8: return "b";
-    case DType::Int16: return "h";
-    case DType::Int32: return "i";
-    case DType::Int64: return "q";
-    case DType::Float16: return "e";
-    case DType::Float32: return "f";
-    case DType::Float64: return "d";
-    default: return nullptr;
-  }
-}
-
-bool dtype_of_format(const char* format, Py_ssize_t item, DType* out) {
-  if (!format) format = "B";
-  if (*format == '@' || *format == '=' || *format == '<') ++format;
-  if (format[0] == 0 || format[1] != 0) return false;
-  switch (*format) {
-    case '?': *out = DType::Bool; return item == 1;
-    case 'B': *out = DType::UInt8; return item == 1;
-    case 'b': case 'c': *out = DType::Int8; return item == 1;
-    case 'h': *out = DType::Int16; return item == 2;
-    case 'i': case 'l': case 'q': case 'n':
-      *out = item == 4 ? DType::Int32 : DType::Int64;
-      return item == 4 || item == 8;
-    case 'e': *out = DType::Float16; return item == 2;
-    case 'f': *out = DType::Float32; return item == 4;
-    case 'd': *out = DType::Float64; return item == 8;
-  }
-  return false;
-}
-
-void release_buffer(void* owner) {
-  auto* view = static_cast<Py_buffer*>(owner);
-  PyBuffer_Release(view);
-  delete view;
-}
-
-// _from_buffer(object): a tensor over the memory of anything with the buffer protocol.
-PyObject* from_buffer(PyObject*, PyObject* object) {
-  return guarded([&]() -> PyObject* {
-    auto view = std::make_unique<Py_buffer>();
-    if (PyObject_GetBuffer(object, view.get(), PyBUF_STRIDED | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
-      PyErr_Clear();
-      if (PyObject_GetBuffer(object, view.get(), PyBUF_STRIDED | PyBUF_FORMAT) < 0) throw PythonError{};
-    }
-    struct Guard { Py_buffer* view; bool armed = true; ~Guard() { if (armed) PyBuffer_Release(view); } } guard{view.get()};
-    DType t;
-    if (!dtype_of_format(view->format, view->itemsize, &t)) {
-      fail(ErrorKind::Type, "can't convert an array of format '", view->format ? view->format : "", "' to a tensor. The supported "
-           "types are: float64, float32, float16, int64, int32, int16, int8, uint8, and bool.");
-    }
-    if (view->ndim > kMostDims) fail("an array of ", view->ndim, " dimensions has more than ", kMostDims);
-    Dims sizes, strides;
-    sizes.resize(view->ndim);
-    strides.resize(view->ndim);
-    int64_t reach = 0;
-    bool empty_array = false;
-    for (int d = 0; d < view->ndim; ++d) {
-      sizes[d] = view->shape[d];
-      if (view->strides[d] < 0) {
-        fail(ErrorKind::Value, "At least one stride in the given numpy array is negative, and tensors with negative strides are "
-             "not currently supported. (You can probably work around this by making a copy of your array  with array.copy().) ");
+      if (value == Py_None) return;
+      if (!dtype_from(value, &t)) fail(ErrorKind::Type, "tensor(): argument 'dtype' must be torch.dtype, not ", Py_TYPE(value)->tp_name);
+      dtype = t;
+    } else if (is("device")) {
+      Device d;
+      if (value == Py_None) return;
+      if (!device_from(value, &d)) throw PythonError{};
+      if (d.type != DeviceType::CPU) {
+        fail(ErrorKind::Runtime, "tensor(): device '", device_name(d), "' is not available in this build of weft; use device='cpu'");
       }
-      if (view->strides[d] % view->itemsize != 0) {
-        fail(ErrorKind::Value, "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
-      }
-      strides[d] = view->strides[d] / view->itemsize;
-      if (sizes[d] == 0) empty_array = true;
-      reach += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
+    } else if (is("requires_grad")) {
+      const int on = PyObject_IsTrue(value);
+      if (on < 0) throw PythonError{};
+      requires_grad = on;
+    } else if (is("pin_memory")) {
+      const int on = PyObject_IsTrue(value);
+      if (on < 0) throw PythonError{};
+      if (on) fail(ErrorKind::Runtime, "tensor(): pin_memory=True needs an accelerator, and none is available");
+    } else {
+      fail(ErrorKind::Type, "tensor() got an unexpected keyword argument '", PyUnicode_AsUTF8(name), "'");
     }
-    Tensor whole = empty(Dims{0}, t);
-    release(whole->storage);
-    whole->storage = storage_adopt(view->buf, empty_array ? 0 : (reach + 1) * view->itemsize, view.get(), release_buffer);
-    whole->data = whole->storage->data;
-    guard.armed = false;
-    view.release();
-    return wrap(alias(whole, sizes, strides, 0));
-  });
-}
-
-// Shape and strides in bytes, for as long as somebody looks at the buffer.
-struct Exported {
-  Py_ssize_t shape[kMostDims], strides[kMostDims];
+  }
 };
+
+Tensor copy_of(PyObject* source, std::optional<DType> dtype) {
+  if (PyErr_WarnEx(PyExc_UserWarning,
+                   "tensor() of a tensor copies its values and cuts its history. Say what you mean: x.clone() keeps gradients flowing, "
+                   "x.detach().clone() does not.", 1) < 0) {
+    throw PythonError{};
+  }
+  const GradMode off(false);
+  const Tensor from = Tensor::share(impl_of(source));
+  Tensor copy = to_dtype(from, dtype.value_or(from.dtype()));
+  return copy.get() == from.get() ? clone(copy) : copy;
+}
+
+// tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)
+PyObject* make_tensor(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    TensorArguments given;
+    if (count > 1) fail(ErrorKind::Type, "tensor() takes 1 positional argument but ", count, " were given");
+    if (count == 1) given.data = args[0];
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) given.take(PyTuple_GET_ITEM(names, k), args[count + k]);
+    if (!given.data) fail(ErrorKind::Type, "tensor() missing 1 required positional arguments: \"data\"");
+    Tensor t = is_tensor(given.data) ? copy_of(given.data, given.dtype) : sequence_to_tensor(given.data, given.dtype);
+    if (given.requires_grad) {
+      if (!is_differentiable(t.dtype())) {
+        fail("Only Tensors of floating point and complex dtype can require gradients; this data has dtype ", dtype_name(t.dtype()),
+             ": write numbers with a point, or give dtype=torch.float32");
+      }
+      t->set(kRequiresGrad, true);
+    }
+    return wrap(std::move(t));
+  });
+}
 
 }  // namespace
 
-int export_buffer(PyObject* self, Py_buffer* view, int flags) {
-  view->obj = nullptr;
-  return guarded_int([&] {
-    TensorImpl* t = impl_of(self);
-    ensure_value(t);
-    const char* format = buffer_format(t->dtype);
-    if (!format) {
-      PyErr_Format(PyExc_BufferError, "%s has no buffer format; convert the tensor first, for example with .float()", dtype_name(t->dtype));
-      return -1;
-    }
-    auto* exported = new Exported;
-    for (int d = 0; d < t->ndim; ++d) {
-      exported->shape[d] = t->dims[d];
-      exported->strides[d] = t->dims[t->ndim + d] * item_size(t->dtype);
-    }
-    if (!(flags & PyBUF_STRIDES) && !t->is_contiguous()) {
-      delete exported;
-      PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous");
-      return -1;
-    }
-    t->storage->exposed = true;
-    view->buf = t->data;
-    view->len = t->numel * item_size(t->dtype);
-    view->itemsize = item_size(t->dtype);
-    view->readonly = 0;
-    view->ndim = t->ndim;
-    view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
-    view->shape = exported->shape;
-    view->strides = exported->strides;
-    view->suboffsets = nullptr;
-    view->internal = exported;
-    // The memory must outlive the view even if the tensor is resized or rebound.
-    retain(t->storage);
-    Py_INCREF(self);
-    view->obj = self;
-    return 0;
-  });
-}
-
-void release_export(PyObject* self, Py_buffer* view) {
-  delete static_cast<Exported*>(view->internal);
-  if (TensorImpl* t = impl_of(self)) release(t->storage);
-}
-
 Tensor sequence_to_tensor(PyObject* data, std::optional<DType> wanted) {
   if (is_tensor(data)) return to_dtype(Tensor::share(impl_of(data)), wanted.value_or(impl_of(data)->dtype));
+  if (!PyList_Check(data) && !PyTuple_Check(data) && is_array(data)) {
+    const GradMode off(false);
+    const Tensor shared = buffer_to_tensor(data);
+    Tensor copy = to_dtype(shared, wanted.value_or(shared.dtype()));
+    return copy.get() == shared.get() ? clone(copy) : copy;
+  }
   NestedData nested;
   nested.measure(data);
-  nested.scan_all(data);
+  nested.scan(data, 0);
   const DType t = wanted.value_or(nested.dtype());
+  if (is_complex(t)) fail(ErrorKind::NotImplemented, "complex tensors have no arithmetic in weft yet: cannot make one of ", dtype_name(t));
   Tensor out = empty(nested.shape, t);
   char* at = out->data;
   if (out.numel() > 0) fill(t, nested.shape, data, 0, at);
@@ -381,12 +312,17 @@ PyObject* tensor_item(TensorImpl* t) {
 }
 
 namespace {
-PyMethodDef functions[] = {{"_tensor_from_data", tensor_from_data, METH_VARARGS, nullptr},
-                           {"_from_buffer", from_buffer, METH_O, nullptr},
-                           {"_to_list", to_list, METH_O, nullptr},
-                           {}};
+PyMethodDef functions[] = {
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_tensor)), METH_FASTCALL | METH_KEYWORDS,
+     "tensor($module, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
+     "A new tensor with a copy of `data`: a number, (nested) lists or tuples of numbers, or an array.\n\n"
+     "Without `dtype` it follows from the data: bool, int64, or the default floating-point type."},
+    {"_to_list", to_list, METH_O, nullptr},
+    {}};
 }
 
-bool init_conversions(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_conversions(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) == 0 && init_buffers(module) && init_dlpack(module);
+}
 
 }  // namespace weft::bind

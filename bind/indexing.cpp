@@ -2,7 +2,7 @@
 //
 // Integers, slices, None and Ellipsis make views, one after the other; tensors, lists and masks are
 // gathered and handed to the operations index and index_put.
-#include "bind/object.h"
+#include "bind/override.h"
 #include "core/ops/functions.h"
 
 namespace weft::bind {
@@ -182,6 +182,10 @@ Applied apply_index(const Tensor& self, PyObject* index) {
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
+  if (may_be_overridden(self, index)) {
+    PyObject* answer;
+    if (operator_overridden("__getitem__", nullptr, self, index, &answer)) return answer;
+  }
   return guarded([&]() -> PyObject* {
     const Tensor t = Tensor::share(impl_of(self));
     if (PyLong_CheckExact(index)) return wrap(take_integer(t, 0, index));
@@ -194,6 +198,15 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
 }
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
+  if (value && overrides_in_use) {
+    static PyObject* const function = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__");
+    PyObject* const arguments[] = {self, index, value};
+    PyObject* answer;
+    if (overridden(function, arguments, 3, nullptr, &answer)) {
+      Py_XDECREF(answer);
+      return answer ? 0 : -1;
+    }
+  }
   return guarded_int([&] {
     if (!value) fail(ErrorKind::Type, "Tensor does not support deleting items");
     const Tensor t = Tensor::share(impl_of(self));

@@ -10,6 +10,9 @@
 namespace nb = nanobind;
 
 namespace weft::bind {
+
+void init_generator(nb::module_& m);
+
 namespace {
 
 DType checked_dtype(nb::handle o) {
@@ -29,10 +32,12 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   init_sites();
   PyObject* module = m.ptr();
-  if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_op_functions(module) ||
-      !init_autograd(module) || !init_conversions(module) || !init_composed(module)) {
+  if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_result_types(module) ||
+      !init_op_functions(module) ||
+      !init_autograd(module) || !init_conversions(module) || !init_composed(module) || !init_shapes(module)) {
     throw nb::python_error();
   }
+  init_generator(m);
   m.def("_set_size_type", [](nb::handle type) { set_size_type(type.ptr()); });
   m.def("get_default_dtype", [] { return dtype_handle(default_dtype()); });
   m.def("_set_default_dtype", [](nb::handle t) { set_default_dtype(checked_dtype(t)); });

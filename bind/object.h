@@ -12,6 +12,10 @@
 #include "core/graph/dispatch.h"
 #include "core/tensor/tensor.h"
 
+namespace weft {
+struct Generator;
+}
+
 namespace weft::bind {
 
 // Owns one reference.
@@ -73,9 +77,16 @@ void set_size_type(PyObject* type);
 PyObject* wrap_node(Node* n);                    // grad_fn; new reference, None for null
 bool init_node_type(PyObject* module);
 bool init_op_functions(PyObject* module);
+bool init_shapes(PyObject* module);
+PyObject* iterate_tensor(PyObject* self);        // iter(tensor)
+Generator* generator_from(PyObject* o);          // null when `o` is none
 bool init_autograd(PyObject* module);
 bool init_conversions(PyObject* module);
 bool init_composed(PyObject* module);
+
+// The named tuple of an operation with named results, null for others (bind/result_types.cpp).
+PyTypeObject* named_result_type(const Schema& schema);
+bool init_result_types(PyObject* module);
 void init_sites();
 
 // ---- errors ------------------------------------------------------------------------------------

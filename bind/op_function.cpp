@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "bind/override.h"
 #include "bind/signature.h"
 #include "core/ops/registry.h"
 
@@ -15,6 +16,8 @@ struct Overloads {
 };
 
 enum class CallForm : uint8_t { Function, Method, InPlace };
+// _core.ops lists every operation, so those that weft offers as methods only can be called there, too.
+constexpr uint8_t kAnyFunction = kFunction | kMethod | kFunctional;
 
 struct PyOp {
   PyObject_HEAD
@@ -59,14 +62,17 @@ std::string type_names(const Arguments& a) {
   fail(ErrorKind::Type, text);
 }
 
-PyObject* results(const OpTable& table, Tensor* out) {
-  if (table.outputs == 1) return wrap(std::move(out[0]));
-  Ref tuple(checked(PyTuple_New(table.outputs)));
-  for (int k = 0; k < table.outputs; ++k) PyTuple_SET_ITEM(tuple.get(), k, checked(wrap(std::move(out[k]))));
+PyObject* results(const Signature& signature, Tensor* out) {
+  const int count = signature.table->outputs;
+  if (count == 1) return wrap(std::move(out[0]));
+  // A named result is a tuple, too.
+  Ref tuple(checked(signature.result_type ? PyStructSequence_New(signature.result_type) : PyTuple_New(count)));
+  for (int k = 0; k < count; ++k) PyTuple_SET_ITEM(tuple.get(), k, checked(wrap(std::move(out[k]))));
   return tuple.release();
 }
 
-PyObject* call_with_out(const OpTable& table, const void* fields, Inputs in, PyObject* given) {
+PyObject* call_with_out(const Signature& signature, const void* fields, Inputs in, PyObject* given) {
+  const OpTable& table = *signature.table;
   Tensor out[4];
   if (table.outputs == 1) {
     if (PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 1) given = PyTuple_GET_ITEM(given, 0);
@@ -83,18 +89,50 @@ PyObject* call_with_out(const OpTable& table, const void* fields, Inputs in, PyO
     }
   }
   apply_out(table, fields, in, out);
+  if (signature.result_type) return results(signature, out);
   Py_INCREF(given);
   return given;
 }
 
-PyObject* call_matched(const PyOp* op, const Signature& signature, const Matched& matched, PyObject* self, PyObject* out_argument) {
+// With out=, a sum is taken in the dtype of what it is written into, unless a dtype was named.
+void choose_dtype(const Signature& signature, Matched* matched, DType dtype) {
+  int attribute = 0;
+  for (const Parameter& p : signature.parameters) {
+    if (p.kind == ParameterKind::Tensor || p.kind == ParameterKind::TensorList) continue;
+    Value& v = matched->attributes[attribute++];
+    if (p.kind != ParameterKind::DType || v.kind != Value::Kind::None) continue;
+    v.kind = Value::Kind::DType;
+    v.integer = static_cast<int64_t>(dtype);
+  }
+}
+
+// With out=, a creating operation computes in the dtype of what it writes into.
+void take_dtype_of(const TensorImpl* out, const OpTable& table, Value* value, CreationOptions* options) {
+  if (options->has_dtype && options->dtype != out->dtype) {
+    fail(table.name(), "(): dtype ", dtype_name(options->dtype), " does not match dtype of out parameter (", dtype_name(out->dtype), ")");
+  }
+  options->has_dtype = true;
+  options->dtype = out->dtype;
+  std::memcpy(&value->integer, options, sizeof *options);
+}
+
+PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matched, PyObject* self, PyObject* out_argument) {
   const OpTable& table = *signature.table;
+  CreationOptions options;
   alignas(16) char room[256];
   struct Fields {
     const OpTable& table;
     char* at;
     ~Fields() { if (table.destroy) table.destroy(at); }
   };
+  if (signature.options >= 0) {
+    Value& v = matched.attributes[signature.options];
+    read_value(v, options);
+    if (out_argument && is_tensor(out_argument)) take_dtype_of(impl_of(out_argument), table, &v, &options);
+  }
+  if (out_argument && table.has(kOutChoosesDtype) && is_tensor(out_argument)) {
+    choose_dtype(signature, &matched, impl_of(out_argument)->dtype);
+  }
   if (table.build) table.build(matched.attributes, room);
   Fields fields{table, room};
   const Inputs in = matched.inputs();
@@ -103,7 +141,7 @@ PyObject* call_matched(const PyOp* op, const Signature& signature, const Matched
     Py_INCREF(self);
     return self;
   }
-  if (out_argument) return call_with_out(table, room, in, out_argument);
+  if (out_argument) return call_with_out(signature, room, in, out_argument);
   if (table.compose_list) {
     std::vector<Tensor> list;
     table.compose_list(room, in, list);
@@ -111,11 +149,14 @@ PyObject* call_matched(const PyOp* op, const Signature& signature, const Matched
   }
   Tensor out[4];
   apply(table, room, in, out);
-  return results(table, out);
+  if (options.requires_grad) out[0]->flags |= kRequiresGrad;
+  return results(signature, out);
 }
 
 PyObject* vectorcall(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) {
   const auto* op = reinterpret_cast<const PyOp*>(callable);
+  PyObject* answer;
+  if (overrides_in_use && overridden(callable, args, PyVectorcall_NARGS(flags), names, &answer)) return answer;
   return guarded([&]() -> PyObject* {
     Arguments arguments{args, PyVectorcall_NARGS(flags), names, nullptr};
     if (op->form != CallForm::Function) {
@@ -148,13 +189,17 @@ PyObject* vectorcall(PyObject* callable, PyObject* const* args, size_t flags, Py
       }
       if (out_argument == Py_None) out_argument = nullptr;
     }
+    const uint8_t form = op->form == CallForm::InPlace ? kInPlace : op->form == CallForm::Method ? kMethod : kAnyFunction;
     for (const Signature& signature : op->overloads->signatures) {
+      if (signature.forms && !(signature.forms & form)) continue;
       Matched matched;
       Mismatch mismatch;
       if (!match(signature, arguments, &matched, &mismatch)) continue;
       if (out_argument && !(signature.forms & kOut)) fail(ErrorKind::Type, op->overloads->name, "() got an unexpected keyword argument 'out'");
       return call_matched(op, signature, matched, arguments.self, out_argument);
     }
+    // No tensor of a class with a say, but perhaps something else that has one.
+    if (overridden(callable, args, PyVectorcall_NARGS(flags), names, &answer)) return answer;
     fail_mismatch(*op->overloads, arguments);
   });
 }
@@ -260,6 +305,7 @@ bool init_op_functions(PyObject* module) {
     auto& overloads = (*by_name)[std::string(e.table->name())];
     if (!overloads) overloads = std::make_unique<Overloads>(Overloads{std::string(e.table->name()), {}});
     overloads->signatures.emplace_back(e.table, e.forms);
+    overloads->signatures.back().result_type = named_result_type(e.table->schema);
   }
   Ref functions(PyDict_New()), functional(PyDict_New());
   for (auto& [name, overloads] : *by_name) {

@@ -89,6 +89,7 @@ Parameter parse_parameter(std::string_view text) {
   else if (type == "str") p.kind = ParameterKind::String;
   else if (type == "Generator") p.kind = ParameterKind::Generator;
   else if (type == "MemoryFormat") p.kind = ParameterKind::MemoryFormat;
+  else if (type == "Options") p.kind = ParameterKind::Options;
   else Py_FatalError(("weft: unknown type in a schema: " + std::string(text)).c_str());
   if (equals != std::string_view::npos) {
     p.has_default = true;
@@ -111,6 +112,7 @@ const char* kind_name(const Parameter& p) {
     case ParameterKind::String: return "str";
     case ParameterKind::Generator: return "torch.Generator";
     case ParameterKind::MemoryFormat: return "torch.memory_format";
+    case ParameterKind::Options: return "";
   }
   return "";
 }
@@ -232,9 +234,78 @@ bool take_attribute(const Parameter& p, PyObject* o, Value* v) {
       v->integer = PyLong_AsLong(number.get());
       return true;
     }
-    case ParameterKind::Generator: return false;
+    case ParameterKind::Generator:
+      v->kind = Value::Kind::Generator;
+      v->generator = generator_from(o);
+      return v->generator != nullptr;
     default: return false;
   }
+}
+
+// ---- dtype=, layout=, device=, pin_memory= and requires_grad= of operations that create tensors -----
+
+struct OptionNames {
+  PyObject *dtype = interned("dtype"), *layout = interned("layout"), *device = interned("device"),
+           *pin_memory = interned("pin_memory"), *requires_grad = interned("requires_grad");
+};
+const OptionNames& option_names() {
+  static const OptionNames names;
+  return names;
+}
+
+bool is_true(PyObject* o) {
+  const int truth = PyObject_IsTrue(o);
+  if (truth < 0) throw PythonError{};
+  return truth;
+}
+
+void check_layout(PyObject* layout) {
+  Ref dense(PyObject_GetAttrString(layout, "_is_strided"));
+  if (!dense) {
+    PyErr_Clear();
+    fail(ErrorKind::Type, "argument 'layout' must be torch.layout, not ", Py_TYPE(layout)->tp_name);
+  }
+  if (dense.get() != Py_True) fail(ErrorKind::NotImplemented, "weft has dense tensors only: layout must be weft.strided");
+}
+
+enum class OptionFit { Other, Taken, Refused };
+
+OptionFit take_option(PyObject* key, PyObject* o, CreationOptions* options) {
+  const OptionNames& names = option_names();
+  auto is = [&](PyObject* name) { return key == name || PyUnicode_Compare(key, name) == 0; };
+  if (is(names.dtype)) {
+    options->has_dtype = o != Py_None;
+    return !options->has_dtype || dtype_from(o, &options->dtype) ? OptionFit::Taken : OptionFit::Refused;
+  }
+  if (is(names.device)) {
+    options->has_device = o != Py_None;
+    if (!options->has_device) return OptionFit::Taken;
+    if (!is_device(o) && !PyUnicode_Check(o)) return OptionFit::Refused;
+    if (!device_from(o, &options->device)) throw PythonError{};
+    return OptionFit::Taken;
+  }
+  if (is(names.requires_grad)) {
+    if (o != Py_None && !PyBool_Check(o)) return OptionFit::Refused;
+    options->requires_grad = o == Py_True;
+    return OptionFit::Taken;
+  }
+  if (is(names.layout)) {
+    if (o != Py_None) check_layout(o);
+    return OptionFit::Taken;
+  }
+  if (is(names.pin_memory)) {
+    if (o != Py_None && is_true(o)) fail("pin_memory=True needs an accelerator: this build of weft computes on the CPU only");
+    return OptionFit::Taken;
+  }
+  return OptionFit::Other;
+}
+
+bool is_option(PyObject* key) {
+  const OptionNames& names = option_names();
+  for (PyObject* name : {names.dtype, names.layout, names.device, names.pin_memory, names.requires_grad}) {
+    if (key == name || PyUnicode_Compare(key, name) == 0) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -244,6 +315,7 @@ Signature::Signature(const OpTable* table, uint8_t forms) : table(table), forms(
   size_t at = text.find('(') + 1;
   const size_t close = text.rfind(") -> ");
   bool keyword_only = false;
+  int attribute = 0;
   while (at < close) {
     size_t end = at;
     int depth = 0;
@@ -261,6 +333,8 @@ Signature::Signature(const OpTable* table, uint8_t forms) : table(table), forms(
     Parameter p = parse_parameter(part);
     p.keyword_only = keyword_only;
     if (!keyword_only) ++positional;
+    if (p.kind == ParameterKind::Options) options = attribute;
+    if (p.kind != ParameterKind::Tensor && p.kind != ParameterKind::TensorList) ++attribute;
     parameters.push_back(std::move(p));
   }
 }
@@ -274,6 +348,10 @@ std::string Signature::text() const {
     if (p.keyword_only && !star) {
       out += "*, ";
       star = true;
+    }
+    if (p.kind == ParameterKind::Options) {
+      out += "dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False";
+      continue;
     }
     out += std::string(kind_name(p)) + " " + (p.text == "self" ? "input" : p.text);
     if (p.has_default) out += "=...";
@@ -301,6 +379,22 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
 
   for (int i = 0; i < total; ++i) {
     const Parameter& p = parameters[i];
+    if (p.kind == ParameterKind::Options) {
+      CreationOptions options;
+      for (Py_ssize_t k = 0; k < keywords; ++k) {
+        PyObject *key = PyTuple_GET_ITEM(arguments.names, k), *o = arguments.items[arguments.count + k];
+        const OptionFit fit = take_option(key, o, &options);
+        if (fit == OptionFit::Refused) {
+          return refuse(name, "(): argument '", PyUnicode_AsUTF8(key), "' must not be ", Py_TYPE(o)->tp_name);
+        }
+        if (fit == OptionFit::Taken) ++used_keywords;
+      }
+      Value& v = matched->attributes[matched->attribute_count++];
+      v.kind = Value::Kind::Options;
+      v.integer = 0;
+      std::memcpy(&v.integer, &options, sizeof options);
+      continue;
+    }
     const bool is_input = p.kind == ParameterKind::Tensor || p.kind == ParameterKind::TensorList;
     PyObject* value = nullptr;
     if (i == 0 && arguments.self) {
@@ -387,7 +481,7 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
   if (used_keywords < keywords) {
     for (Py_ssize_t k = 0; k < keywords; ++k) {
       const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(arguments.names, k));
-      bool known = false;
+      bool known = signature.options >= 0 && is_option(PyTuple_GET_ITEM(arguments.names, k));
       for (const Parameter& p : parameters) {
         known = known || p.text == key || (p.text == "self" && std::strcmp(key, "input") == 0) ||
                 (p.text == "dim" && std::strcmp(key, "axis") == 0) || (p.text == "keepdim" && std::strcmp(key, "keepdims") == 0);

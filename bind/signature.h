@@ -9,7 +9,7 @@
 namespace weft::bind {
 
 enum class ParameterKind : uint8_t {
-  Tensor, TensorList, Int, Float, Bool, Scalar, IntList, DType, Device, String, Generator, MemoryFormat,
+  Tensor, TensorList, Int, Float, Bool, Scalar, IntList, DType, Device, String, Generator, MemoryFormat, Options,
 };
 
 struct Parameter {
@@ -29,6 +29,8 @@ struct Signature {
   std::vector<Parameter> parameters;
   int positional = 0;        // how many may be given by position
   int required_tensors = 0;
+  PyTypeObject* result_type = nullptr;  // named results
+  int options = -1;          // which attribute is the CreationOptions of a creating operation
 
   explicit Signature(const OpTable* table, uint8_t forms);
   std::string text() const;

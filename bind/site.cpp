@@ -42,6 +42,10 @@ void init_sites() {
   python.check_signals = [] {
     if (PyErr_CheckSignals() != 0) throw PythonError{};
   };
+  python.warn = [](const char* text) {
+    // A composed operation's own frame is not the user's.
+    if (PyErr_WarnEx(PyExc_UserWarning, text, context().user_site_depth > 0 ? 2 : 1) < 0) throw PythonError{};
+  };
 }
 
 void translate_exception() {

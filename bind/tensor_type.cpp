@@ -11,14 +11,9 @@
 // tracked when it is given attributes or hooks; subclasses are tracked from the start.
 #include "bind/object.h"
 
-#include <cstring>
-
+#include "bind/override.h"
+#include "bind/tensor_slots.h"
 #include "core/ops/functions.h"
-#include "core/tensor/promotion.h"
-
-namespace weft {
-extern const OpTable op_Sub, op_Mul, op_Div, op_Neg, op_Pow, op_Matmul, op_Eq, op_Ne, op_Lt, op_Le, op_Gt, op_Ge;
-}
 
 namespace weft::bind {
 
@@ -110,127 +105,9 @@ int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   return result;
 }
 
-// ---- arithmetic ------------------------------------------------------------------------------------
+// ---- as a container --------------------------------------------------------------------------------
 
-// Tensor, number or neither, without any allocation for tensors.
-struct Operand {
-  Tensor temporary;
-  TensorImpl* impl = nullptr;
-
-  bool take(PyObject* o) {
-    if (is_exact_tensor(o)) { impl = impl_of(o); return true; }
-    if (PyFloat_CheckExact(o)) temporary = wrapped_number(Scalar(PyFloat_AS_DOUBLE(o)));
-    else if (is_tensor(o)) { impl = impl_of(o); return true; }
-    else temporary = number_to_tensor(o);
-    impl = temporary.get();
-    return impl != nullptr;
-  }
-};
-
-template <const OpTable* table>
-PyObject* binary(PyObject* a, PyObject* b) {
-  return guarded([&]() -> PyObject* {
-    Operand x, y;
-    if (!x.take(a) || !y.take(b)) {
-      if (PyErr_Occurred()) return nullptr;
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    TensorImpl* in[] = {x.impl, y.impl};
-    Tensor out;
-    apply(*table, nullptr, Inputs(in, 2), &out);
-    return wrap(std::move(out));
-  });
-}
-
-template <const OpTable* table>
-PyObject* binary_in_place(PyObject* a, PyObject* b) {
-  return guarded([&]() -> PyObject* {
-    Operand y;
-    if (!y.take(b)) {
-      if (PyErr_Occurred()) return nullptr;
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    TensorImpl* in[] = {impl_of(a), y.impl};
-    apply_in_place(*table, nullptr, Inputs(in, 2));
-    Py_INCREF(a);
-    return a;
-  });
-}
-
-PyObject* power(PyObject* a, PyObject* b, PyObject*) { return binary<&op_Pow>(a, b); }
-PyObject* power_in_place(PyObject* a, PyObject* b, PyObject*) { return binary_in_place<&op_Pow>(a, b); }
-
-PyObject* negative(PyObject* a) {
-  return guarded([&] {
-    TensorImpl* in[] = {impl_of(a)};
-    Tensor out;
-    apply(op_Neg, nullptr, Inputs(in, 1), &out);
-    return wrap(std::move(out));
-  });
-}
-PyObject* positive(PyObject* a) {
-  Py_INCREF(a);
-  return a;
-}
-
-PyObject* matrix_product(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-  return guarded([&] { return wrap(matmul(Tensor::share(impl_of(a)), Tensor::share(impl_of(b)))); });
-}
-
-PyObject* compare(PyObject* a, PyObject* b, int op) {
-  static constexpr const OpTable* tables[] = {&op_Lt, &op_Le, &op_Eq, &op_Ne, &op_Gt, &op_Ge};
-  return guarded([&]() -> PyObject* {
-    Operand x, y;
-    if (!x.take(a) || !y.take(b)) {
-      if (PyErr_Occurred()) return nullptr;
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    TensorImpl* in[] = {x.impl, y.impl};
-    Tensor out;
-    apply(*tables[op], nullptr, Inputs(in, 2), &out);
-    return wrap(std::move(out));
-  });
-}
-
-Py_hash_t hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4); }
-
-// The value of a one-element tensor, for bool(), int() and float().
-PyObject* single_value(PyObject* self, const char* what) {
-  return guarded([&]() -> PyObject* {
-    const TensorImpl* t = impl_of(self);
-    if (t->numel != 1) {
-      if (std::strcmp(what, "bool") == 0) {
-        if (t->numel == 0) fail("Boolean value of Tensor with no values is ambiguous (", describe(t), ")");
-        fail("Boolean value of Tensor with more than one value is ambiguous (", describe(t),
-             "). Use .any() or .all(), or compare with weft.equal().");
-      }
-      fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t), ")");
-    }
-    return tensor_item(impl_of(self));
-  });
-}
-
-int truth(PyObject* self) {
-  Ref value(single_value(self, "bool"));
-  return value ? PyObject_IsTrue(value.get()) : -1;
-}
-PyObject* to_int(PyObject* self) {
-  Ref value(single_value(self, "int"));
-  return value ? PyNumber_Long(value.get()) : nullptr;
-}
-PyObject* to_float(PyObject* self) {
-  Ref value(single_value(self, "float"));
-  return value ? PyNumber_Float(value.get()) : nullptr;
-}
-PyObject* to_index(PyObject* self) {
-  const TensorImpl* t = impl_of(self);
-  if (t->numel != 1 || !is_integral(t->dtype)) {
-    return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
-  }
-  Ref value(single_value(self, "index"));
-  return value ? PyNumber_Long(value.get()) : nullptr;
-}
+Py_hash_t hash(PyObject* self) { return _Py_HashPointer(self); }
 
 Py_ssize_t length(PyObject* self) {
   const TensorImpl* t = impl_of(self);
@@ -239,6 +116,14 @@ Py_ssize_t length(PyObject* self) {
     return -1;
   }
   return t->dims[0];
+}
+
+PyObject* iterate(PyObject* self) {
+  if (is_exact_tensor(self)) return iterate_tensor(self);
+  if (impl_of(self)->ndim == 0) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+  static PyObject* unbind = interned("unbind");
+  Ref parts(PyObject_CallMethodNoArgs(self, unbind));
+  return parts ? PyObject_GetIter(parts.get()) : nullptr;
 }
 
 // ---- attributes ------------------------------------------------------------------------------------
@@ -269,6 +154,8 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
     if (on && t->has(kInference) && !context().inference) {
       fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     }
+    ensure_value(t);
+    if (t->grad_fn) release(std::exchange(t->grad_fn, nullptr));  // a leaf from now on
     t->set(kRequiresGrad, on);
     return 0;
   });
@@ -325,13 +212,18 @@ PyObject* get_base(PyObject* self, void*) {
   if (!base) Py_RETURN_NONE;
   return wrap(Tensor::share(base));
 }
+// Only a name for the mark that `.data` leaves behind: Note [Where the chain was cut].
+constexpr OpTable op_detach_in_place{"Detach_", Schema{"detach_(Tensor self) -> Tensor"}};
+constexpr OpTable op_data{"Data", Schema{"data(Tensor self) -> Tensor"}};
+
 PyObject* get_data(PyObject* self, void*) {
   return guarded([&] {
     TensorImpl* t = impl_of(self);
     ensure_value(t);
     Tensor copy = alias(Tensor::share(t));
     copy->flags |= kUntracked;
-    return wrap(std::move(copy));
+    if (needs_grad(t)) copy->grad_fn = record_cut(op_data);
+    return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy)) : wrap(std::move(copy));
   });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
@@ -344,17 +236,7 @@ int set_data(PyObject* self, PyObject* value, void*) {
       fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     }
     Tensor fresh = alias(from);
-    std::swap(t->storage, fresh->storage);
-    std::swap(t->data, fresh->data);
-    std::swap(t->numel, fresh->numel);
-    std::swap(t->dtype, fresh->dtype);
-    const bool own_heap = t->dims != t->in_place, new_heap = fresh->dims != fresh->in_place;
-    std::swap(t->ndim, fresh->ndim);
-    std::swap(t->dims, fresh->dims);
-    std::swap(t->in_place, fresh->in_place);
-    if (!new_heap) t->dims = t->in_place;
-    if (!own_heap) fresh->dims = fresh->in_place;
-    refresh_contiguity(t);
+    swap_contents(t, fresh.get());
     return 0;
   });
 }
@@ -364,6 +246,25 @@ PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromLongLong(impl_of(self)->numel * item_size(impl_of(self)->dtype));
 }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_self(PyObject* self, void*) {
+  Py_INCREF(self);
+  return self;
+}
+PyObject* get_imag(PyObject*, void*) {
+  return PyErr_Format(PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
+}
+PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta); }
+// Through the dict a tensor can come to refer to itself.
+PyObject* get_dict(PyObject* self, void*) {
+  PyObject* dict = PyObject_GenericGetDict(self, nullptr);
+  if (dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  return dict;
+}
+int set_dict(PyObject* self, PyObject* value, void*) {
+  const int result = PyObject_GenericSetDict(self, value, nullptr);
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  return result;
+}
 PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CPU); }
 PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CUDA); }
 PyObject* get_retains_grad(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->has(kRetainsGrad)); }
@@ -407,15 +308,27 @@ PyGetSetDef attributes[] = {
     {"nbytes", get_nbytes, nullptr, nullptr, nullptr},
     {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
     {"is_cuda", get_is_cuda, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
+    {"is_sparse_csr", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
     {"is_nested", get_false, nullptr, nullptr, nullptr},
-    {"is_meta", get_false, nullptr, nullptr, nullptr},
     {"is_mkldnn", get_false, nullptr, nullptr, nullptr},
+    {"is_mps", get_false, nullptr, nullptr, nullptr},
+    {"is_xpu", get_false, nullptr, nullptr, nullptr},
+    {"is_xla", get_false, nullptr, nullptr, nullptr},
+    {"is_hpu", get_false, nullptr, nullptr, nullptr},
+    {"is_ipu", get_false, nullptr, nullptr, nullptr},
+    {"is_mtia", get_false, nullptr, nullptr, nullptr},
+    {"is_maia", get_false, nullptr, nullptr, nullptr},
+    {"is_vulkan", get_false, nullptr, nullptr, nullptr},
+    {"real", get_self, nullptr, "The tensor itself: its numbers are real.", nullptr},
+    {"imag", get_imag, nullptr, nullptr, nullptr},
     {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
     {"name", get_name, nullptr, nullptr, nullptr},
     {"_backward_hooks", get_hooks, set_hooks, nullptr, nullptr},
     {"_post_accumulate_grad_hooks", get_hooks, set_hooks, nullptr, reinterpret_cast<void*>(1)},
+    {"__dict__", get_dict, set_dict, nullptr, nullptr},
     {}};
 
 // ---- small methods that are called too often to be parsed -----------------------------------------
@@ -424,10 +337,15 @@ PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self
 PyObject* m_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
 PyObject* m_element_size(PyObject* self, PyObject*) { return PyLong_FromLong(item_size(impl_of(self)->dtype)); }
 
-PyObject* dims_or_one(PyObject* self, PyObject* args, PyObject* kwargs, bool strides) {
-  static const char* names[] = {"dim", nullptr};
-  PyObject* dim = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &dim)) return nullptr;
+// size() and stride(): all of them, or that of one dimension.
+PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names, bool strides) {
+  const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
+  const char* called = strides ? "stride" : "size";
+  if (all > 1) return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", called, all);
+  if (all > count && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "dim") != 0) {
+    return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", called, PyTuple_GET_ITEM(names, 0));
+  }
+  PyObject* dim = all ? args[0] : Py_None;
   const TensorImpl* t = impl_of(self);
   return guarded([&]() -> PyObject* {
     if (dim == Py_None) {
@@ -437,14 +355,19 @@ PyObject* dims_or_one(PyObject* self, PyObject* args, PyObject* kwargs, bool str
       return tuple.release();
     }
     int64_t d;
+    if (!PyIndex_Check(dim)) fail(ErrorKind::Type, called, "(): argument 'dim' must be int, not ", Py_TYPE(dim)->tp_name);
     if (!index_value(dim, &d)) throw PythonError{};
     if (t->ndim == 0) fail(ErrorKind::Index, "dimension specified as ", d, " but tensor has no dimensions");
     const int64_t at = wrap_dim(d, t->ndim);
     return PyLong_FromLongLong(strides ? t->strides()[at] : t->sizes()[at]);
   });
 }
-PyObject* m_size(PyObject* self, PyObject* args, PyObject* kwargs) { return dims_or_one(self, args, kwargs, false); }
-PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) { return dims_or_one(self, args, kwargs, true); }
+PyObject* m_size(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return dims_or_one(self, args, count, names, false);
+}
+PyObject* m_stride(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return dims_or_one(self, args, count, names, true);
+}
 PyObject* m_storage_offset(PyObject* self, PyObject*) {
   return guarded([&] { ensure_value(impl_of(self)); return PyLong_FromLongLong(impl_of(self)->storage_offset()); });
 }
@@ -454,7 +377,34 @@ PyObject* m_data_ptr(PyObject* self, PyObject*) {
     return PyLong_FromVoidPtr(impl_of(self)->numel ? impl_of(self)->data : nullptr);
   });
 }
-PyObject* m_item(PyObject* self, PyObject*) { return single_value(self, "item"); }
+PyObject* m_item(PyObject* self, PyObject*) {
+  return guarded([&] {
+    TensorImpl* t = impl_of(self);
+    if (t->numel != 1) {
+      fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t), "); use tolist() for all of them");
+    }
+    return tensor_item(t);
+  });
+}
+PyObject* m_complex(PyObject* self, PyObject*) {
+  Ref value(PyNumber_Float(self));
+  return value ? PyComplex_FromDoubles(PyFloat_AS_DOUBLE(value.get()), 0) : nullptr;
+}
+PyObject* m_is_same_size(PyObject* self, PyObject* other) {
+  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_same_size(): argument 'other' must be Tensor, not %s", Py_TYPE(other)->tp_name);
+  const TensorImpl *a = impl_of(self), *b = impl_of(other);
+  return PyBool_FromLong(std::ranges::equal(a->sizes(), b->sizes()));
+}
+PyObject* m_is_set_to(PyObject* self, PyObject* other) {
+  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' must be Tensor, not %s", Py_TYPE(other)->tp_name);
+  return guarded([&] {
+    TensorImpl *a = impl_of(self), *b = impl_of(other);
+    ensure_value(a);
+    ensure_value(b);
+    return PyBool_FromLong(a->storage == b->storage && a->data == b->data && a->dtype == b->dtype &&
+                           std::ranges::equal(a->sizes(), b->sizes()) && std::ranges::equal(a->strides(), b->strides()));
+  });
+}
 PyObject* m_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->base != nullptr); }
 PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->has(kInference)); }
 PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_floating(impl_of(self)->dtype)); }
@@ -477,7 +427,11 @@ PyObject* m_detach_(PyObject* self, PyObject*) {
       fail("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets.");
     }
-    if (t->grad_fn) release(std::exchange(t->grad_fn, nullptr));
+    if (needs_grad(t)) {
+      Node* cut = record_cut(op_detach_in_place);
+      if (t->grad_fn) release(t->grad_fn);
+      t->grad_fn = cut;
+    }
     t->set(kRequiresGrad, false);
     t->output_nr = 0;
     Py_INCREF(self);
@@ -494,26 +448,56 @@ PyObject* m_retain_grad(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
   });
 }
+// Whether the channels (dimension 1) lie next to each other, as the fastest of all dimensions.
+bool channels_lie_last(const TensorImpl* t, int ndim) {
+  if (t->ndim != ndim) return false;
+  int64_t expected = 1;
+  const auto fits = [&](int d) {
+    if (t->sizes()[d] == 1) return true;
+    const bool same = t->strides()[d] == expected;
+    expected *= t->sizes()[d];
+    return same;
+  };
+  if (!fits(1)) return false;
+  for (int d = ndim - 1; d > 1; --d) if (!fits(d)) return false;
+  return fits(0);
+}
 PyObject* m_is_contiguous(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"memory_format", nullptr};
   PyObject* format = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format)) return nullptr;
-  return PyBool_FromLong(impl_of(self)->is_contiguous());
+  const TensorImpl* t = impl_of(self);
+  if (!format) return PyBool_FromLong(t->is_contiguous());
+  Ref number(PyObject_GetAttrString(format, "_number"));
+  if (!number) {
+    return PyErr_Format(PyExc_TypeError, "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
+                        Py_TYPE(format)->tp_name);
+  }
+  switch (PyLong_AsLong(number.get())) {
+    case 0: return PyBool_FromLong(t->is_contiguous());
+    case 2: return PyBool_FromLong(channels_lie_last(t, 4));
+    case 3: return PyBool_FromLong(channels_lie_last(t, 5));
+    default: return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
+  }
 }
 PyObject* m_same_object(PyObject* self, PyObject*) { Py_INCREF(self); return self; }
 
 #define WEFT_KW(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
+#define WEFT_FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS
 PyMethodDef methods[] = {
     {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
     {"ndimension", m_dim, METH_NOARGS, nullptr},
     {"numel", m_numel, METH_NOARGS, "Number of elements."},
     {"nelement", m_numel, METH_NOARGS, nullptr},
     {"element_size", m_element_size, METH_NOARGS, nullptr},
-    {"size", WEFT_KW(m_size), nullptr},
-    {"stride", WEFT_KW(m_stride), nullptr},
+    {"size", WEFT_FAST(m_size), "The shape, or the size of one dimension."},
+    {"stride", WEFT_FAST(m_stride), "Steps between neighbours in memory, in elements: of all dimensions or of one."},
     {"storage_offset", m_storage_offset, METH_NOARGS, nullptr},
     {"data_ptr", m_data_ptr, METH_NOARGS, nullptr},
     {"item", m_item, METH_NOARGS, "The one element, as a Python number."},
+    {"__complex__", m_complex, METH_NOARGS, nullptr},
+    {"is_same_size", m_is_same_size, METH_O, "Whether both have the same shape."},
+    {"is_set_to", m_is_set_to, METH_O, "Whether both are the same elements of the same memory."},
     {"_is_view", m_is_view, METH_NOARGS, nullptr},
     {"is_inference", m_is_inference, METH_NOARGS, nullptr},
     {"is_floating_point", m_is_floating, METH_NOARGS, nullptr},
@@ -530,9 +514,23 @@ PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict)
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
                          {}};
 
-PyObject* not_callable_yet(PyTypeObject* type, PyObject* args, PyObject* kwargs);
+// weft.Tensor(data) and subclasses: Python (weft/_tensor.py) decides what the arguments mean.
+PyObject* construct(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static PyObject* decide = nullptr;
+  if (!decide) {
+    Ref module(PyImport_ImportModule("weft._tensor"));
+    if (!module) return nullptr;
+    decide = PyObject_GetAttrString(module.get(), "construct");
+    if (!decide) return nullptr;
+  }
+  PyObject* plain = PyObject_Call(decide, args, kwargs);
+  return plain ? as_type(plain, type) : nullptr;
+}
 
+const char* const kTensorDoc =
+    "A multi-dimensional array of numbers of one type that remembers how it was computed.";
 PyType_Slot slots[] = {
+    {Py_tp_doc, const_cast<char*>(kTensorDoc)},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     {Py_tp_finalize, reinterpret_cast<void*>(finalize)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -542,50 +540,14 @@ PyType_Slot slots[] = {
     {Py_tp_getset, attributes},
     {Py_tp_methods, methods},
     {Py_tp_hash, reinterpret_cast<void*>(hash)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
-    {Py_tp_new, reinterpret_cast<void*>(not_callable_yet)},
-    {Py_nb_add, reinterpret_cast<void*>(binary<&op_Add>)},
-    {Py_nb_subtract, reinterpret_cast<void*>(binary<&op_Sub>)},
-    {Py_nb_multiply, reinterpret_cast<void*>(binary<&op_Mul>)},
-    {Py_nb_true_divide, reinterpret_cast<void*>(binary<&op_Div>)},
-    {Py_nb_power, reinterpret_cast<void*>(power)},
-    {Py_nb_negative, reinterpret_cast<void*>(negative)},
-    {Py_nb_positive, reinterpret_cast<void*>(positive)},
-    {Py_nb_matrix_multiply, reinterpret_cast<void*>(matrix_product)},
-    {Py_nb_inplace_add, reinterpret_cast<void*>(binary_in_place<&op_Add>)},
-    {Py_nb_inplace_subtract, reinterpret_cast<void*>(binary_in_place<&op_Sub>)},
-    {Py_nb_inplace_multiply, reinterpret_cast<void*>(binary_in_place<&op_Mul>)},
-    {Py_nb_inplace_true_divide, reinterpret_cast<void*>(binary_in_place<&op_Div>)},
-    {Py_nb_inplace_power, reinterpret_cast<void*>(power_in_place)},
-    {Py_nb_bool, reinterpret_cast<void*>(truth)},
-    {Py_nb_int, reinterpret_cast<void*>(to_int)},
-    {Py_nb_float, reinterpret_cast<void*>(to_float)},
-    {Py_nb_index, reinterpret_cast<void*>(to_index)},
+    {Py_tp_iter, reinterpret_cast<void*>(iterate)},
+    {Py_tp_new, reinterpret_cast<void*>(construct)},
     {Py_bf_getbuffer, reinterpret_cast<void*>(export_buffer)},
     {Py_bf_releasebuffer, reinterpret_cast<void*>(release_export)},
     {Py_mp_length, reinterpret_cast<void*>(length)},
     {Py_mp_subscript, reinterpret_cast<void*>(tensor_getitem)},
     {Py_mp_ass_subscript, reinterpret_cast<void*>(tensor_setitem)},
-    {0, nullptr}};
-PyType_Spec spec = {"weft.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
-
-// weft.Tensor(data) and subclasses: Python (weft/_tensor.py) decides what the arguments mean.
-PyObject* not_callable_yet(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static PyObject* construct = nullptr;
-  if (!construct) {
-    Ref module(PyImport_ImportModule("weft._tensor"));
-    if (!module) return nullptr;
-    construct = PyObject_GetAttrString(module.get(), "construct");
-    if (!construct) return nullptr;
-  }
-  Ref plain(PyObject_Call(construct, args, kwargs));
-  if (!plain) return nullptr;
-  if (type == tensor_type) return plain.release();
-  return guarded([&] {
-    TensorImpl* t = impl_of(plain.get());
-    return wrap_as(type, t->refs == 1 && Py_REFCNT(plain.get()) == 1 ? alias(Tensor::share(t)) : alias(Tensor::share(t)));
-  });
-}
+};
 
 }  // namespace
 
@@ -646,6 +608,7 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
   self->impl = t.detach_ref();
   self->impl->python = self;
   self->impl->flags &= ~kWrappedNumber;
+  note_subclass(type);
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -662,10 +625,13 @@ PyObject* wrap_list(std::vector<Tensor>& tensors, bool as_tuple) {
   return list.release();
 }
 
-// For core/tensor: the object that a dying tensor owned goes with it.
 bool init_tensor_type(PyObject* module) {
+  std::vector<PyType_Slot> all(std::begin(slots), std::end(slots));
+  all.insert(all.end(), operator_slots().begin(), operator_slots().end());
+  all.push_back({0, nullptr});
+  PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, all.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return tensor_type && PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0;
+  return tensor_type && PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 && init_overrides(module);
 }
 
 }  // namespace weft::bind

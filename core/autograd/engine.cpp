@@ -146,7 +146,11 @@ class Pass {
       const Tensor& root = request_.roots[i];
       const bool needs = needs_grad(root.get());
       if (!needs) {
-        fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), ")");
+        const std::string cut = cut_text(root.get());
+        fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), "). ",
+             cut.empty() ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
+                           ".tolist(), numpy or weft.tensor(...) has left the graph."
+                         : "The chain was cut by " + cut + ": what follows from there is a constant.");
       }
       Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
       if (!g) {
@@ -332,7 +336,7 @@ void add_to_leaf(const Tensor& variable, const Tensor& incoming) {
   if (!extra.grad) {
     // A gradient nobody else holds becomes `.grad` as it is; two handles are the caller's and ours.
     const bool unshared = g->refs <= 2 && !g->python && g->storage && g->storage->refs == 1 && g->is_contiguous();
-    extra.grad = context().grad_enabled ? g : unshared ? g : detached_copy(g);
+    extra.grad = context().grad_enabled || unshared || g->has(kPending) ? g : detached_copy(g);
   } else if (context().grad_enabled) {
     extra.grad = add(extra.grad, g);
   } else {

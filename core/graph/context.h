@@ -10,6 +10,7 @@
 namespace weft {
 
 struct Schedule;   // core/schedule
+struct Node;
 
 struct Context {
   bool grad_enabled = true;
@@ -21,6 +22,7 @@ struct Context {
   CallSite user_site{};
   int user_site_depth = 0;
   const Schedule* schedule = nullptr;   // null: immediate
+  Node* cut = nullptr;  // owned: the mark left by the first recorded value met in this block without gradient
   std::vector<void*> saved_tensor_hooks;  // pairs pack, unpack: owned Python callables
 };
 

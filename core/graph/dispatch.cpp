@@ -9,6 +9,8 @@
 namespace weft {
 
 void (*force_pending)(TensorImpl* t) = nullptr;
+void (*force_node)(Node* n) = nullptr;
+void (*force_readers)() = nullptr;
 
 // Of core/ops, above: the operations that recording itself needs.
 extern const OpTable op_Copy;
@@ -41,20 +43,19 @@ void check_inputs(const OpTable& table, Inputs in) {
 }
 
 Tensor allocate(const Meta& meta, bool compute_now) {
-  if (meta.device.type != DeviceType::CPU) {
-    fail("device ", device_name(meta.device), " is not available: this build of weft computes on the CPU only. "
-         "Use device='cpu'.");
-  }
+  check_device(meta.device);
   if (!compute_now) return pending(meta.shape(), meta.dtype, meta.device);
   if (meta.strided) return empty_strided(meta.shape(), meta.stride_span(), meta.dtype, meta.device);
   return empty(meta.shape(), meta.dtype, meta.device);
 }
 
-Tensor make_view(const Tensor& of, const Meta& meta) {
+// `never_differentiable`: detach() shares memory but is nobody's view as far as gradients go.
+Tensor make_view(const Tensor& of, const Meta& meta, bool never_differentiable = false) {
   Tensor view = alias(of, meta.shape(), meta.stride_span(), meta.offset);
   TensorImpl* v = view.get();
-  v->flags |= of->flags & (kUntracked | kInference);
-  if (!(v->flags & kInference)) {
+  v->dtype = meta.dtype;
+  v->flags |= of->flags & (kUntracked | kInference | kViewMultiple);
+  if (!(v->flags & kInference) && !never_differentiable) {
     v->base = of->base ? of->base : of.get();
     retain(v->base);
     v->view_version = v->storage->version;
@@ -67,6 +68,37 @@ bool any_needs_grad(Inputs in) {
   bool any = false;
   for (int i = 0; i < in.size(); ++i) if (TensorImpl* t = in.data()[i]) any |= needs_grad(t);
   return any;
+}
+
+// Results without gradient remember where one was lost: see Note [Where the chain was cut].
+void pass_cut(const OpTable& table, Inputs in, Tensor* out) {
+  for (int i = 0; i < in.size(); ++i) {
+    TensorImpl* t = in.data()[i];
+    if (!t) continue;
+    Node* cut = nullptr;
+    if (t->requires_grad()) {
+      Context& now = context();
+      if (now.grad_enabled) {
+        cut = record_cut(table);
+      } else {
+        // One mark serves a whole block without gradient.
+        if (!now.cut) now.cut = record_cut(table);
+        cut = now.cut;
+        retain(cut);
+      }
+    } else if (t->grad_fn && !t->has(kPending)) {
+      cut = t->grad_fn;
+      retain(cut);
+    } else {
+      continue;
+    }
+    for (int k = 0; k < table.outputs; ++k) {
+      if (out[k]->grad_fn) continue;
+      retain(cut);
+      out[k]->grad_fn = cut;
+    }
+    return release(cut);
+  }
 }
 
 void check_not_inference(const OpTable& table, Inputs in) {
@@ -96,6 +128,11 @@ void attach(Node* n, Tensor* out, int outputs, bool first_only) {
 
 }  // namespace
 
+void check_device(Device device) {
+  if (device.type == DeviceType::CPU) return;
+  fail("device ", device_name(device), " is not available: this build of weft computes on the CPU only. Use device='cpu'.");
+}
+
 std::string describe_call(const OpTable& table, Inputs in) {
   std::string text(table.name());
   text += '(';
@@ -123,14 +160,14 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     }
     if (in.size() > 1) check_inputs(table, in);
     Meta metas[3];
-    if (table.pointwise) infer_pointwise(table, in, metas);
+    if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
-    if (__builtin_expect(now.schedule != nullptr, 0) && !(table.traits & (kForcesValues | kView | kRandom))) {
+    if (__builtin_expect(now.schedule != nullptr, 0) && !(table.traits & (kForcesValues | kRandom))) {
       return now.schedule->record(table, fields, in, metas, out);
     }
     for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
     if (table.traits & kView) {
-      out[0] = make_view(in[0], metas[0]);
+      out[0] = make_view(in[0], metas[0], table.traits & kNeverDifferentiable);
     } else {
       for (int k = 0; k < table.outputs; ++k) out[k] = allocate(metas[k], true);
       if (table.traits & kUpdatesSelf) copy_into(out[0], in[0]);
@@ -143,6 +180,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
       check_not_inference(table, in);
       attach(record_node(table, fields, in, out, table.outputs, nullptr), out, table.outputs,
              table.traits & kFirstOutputOnly);
+    } else {
+      pass_cut(table, in, out);
     }
   } catch (Error& error) {
     describe_error(error, table, in);
@@ -152,13 +191,10 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
 
 // ---- writing into tensors that exist --------------------------------------------------------------
 
-void check_writable(const char* operation, TensorImpl* t) {
-  ensure_value(t);
-  if (may_overlap_itself(t)) {
-    fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-         "Please clone() the tensor before performing the operation. (", operation, " on ", describe(t),
-         " with strides ", shape_text(t->strides()), ")");
-  }
+namespace {
+
+// Whether history and modes allow an operation to change this tensor in place.
+void check_changeable(const char* operation, TensorImpl* t) {
   const Context& now = context();
   if (t->has(kInference)) {
     if (!now.inference) {
@@ -177,6 +213,29 @@ void check_writable(const char* operation, TensorImpl* t) {
     fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, " on ",
          describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
   }
+}
+
+// One of several views made together cannot be given a history of its own.
+void check_single_view(TensorImpl* t) {
+  if (!t->has(kViewMultiple)) return;
+  fail(t->has(kViewNoGrad) ? std::string("A view was created in no_grad mode and is being modified inplace with grad mode enabled.")
+                           : "Output " + std::to_string(t->output_nr) + " of " + (t->grad_fn ? t->grad_fn->name() : "a function") +
+                                 " is a view and is being modified inplace.",
+       " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+       "modified inplace. You should replace the inplace operation by an out-of-place one.");
+}
+
+}  // namespace
+
+void check_writable(const char* operation, TensorImpl* t) {
+  ensure_value(t);
+  if (t->storage->read_later) force_readers();
+  if (may_overlap_itself(t)) {
+    fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+         "Please clone() the tensor before performing the operation. (", operation, " on ", describe(t),
+         " with strides ", shape_text(t->strides()), ")");
+  }
+  check_changeable(operation, t);
 }
 
 void note_write(TensorImpl* t) {
@@ -216,9 +275,9 @@ Tensor separated(const TensorImpl* out, const Tensor& in) {
   return detached_copy(in);
 }
 
-void check_result_fits(const OpTable& table, const Meta& meta, const TensorImpl* t, Inputs in, const char* form) {
-  if (!can_cast(meta.dtype, t->dtype)) {
-    fail("result type ", dtype_name(meta.dtype), " can't be cast to the desired output type ", dtype_name(t->dtype), " (",
+void check_result_fits(const OpTable& table, DType result, const TensorImpl* t, Inputs in, const char* form) {
+  if (!can_cast(result, t->dtype)) {
+    fail("result type ", dtype_name(result), " can't be cast to the desired output type ", dtype_name(t->dtype), " (",
          form, " ", describe_call(table, in), ")");
   }
 }
@@ -243,10 +302,8 @@ void rebase_history(TensorImpl* t, Node* node, int output_nr) {
 
 void refresh_view_history(TensorImpl* t) {
   t->view_version = t->storage->version;
-  if (t->has(kViewNoGrad) && !t->grad_fn) {
-    if (!t->base->requires_grad() || !t->base->grad_fn) return;
-  }
-  if (!t->grad_fn && !t->base->requires_grad()) return;
+  // A view made without gradient joins in only once its base has a history of its own.
+  if (t->has(kViewNoGrad) && !t->requires_grad() && !t->base->grad_fn) return;
   if (t->base->base || !t->base->requires_grad() || !is_differentiable(t->dtype)) return;
   Node* again = record_view_again(Tensor::share(t->base), Tensor::share(t));
   if (t->grad_fn) release(t->grad_fn);
@@ -255,30 +312,61 @@ void refresh_view_history(TensorImpl* t) {
   t->flags |= kRequiresGrad;
 }
 
+namespace {
+
+// transpose_, squeeze_ and their like: the same tensor shows the same memory otherwise.
+void view_in_place(const OpTable& table, const void* fields, Inputs in) {
+  TensorImpl* self = in.data()[0];
+  if (self->storage->read_later) force_readers();
+  check_changeable(std::string(table.name()).append("_").c_str(), self);
+  Meta meta;
+  table.infer(fields, in, &meta);
+  const bool record = context().grad_enabled && !context().inference && needs_grad(self);
+  if (record) check_single_view(self);
+  const Tensor before = alias(in[0]);
+  const Tensor shown = alias(in[0], meta.shape(), meta.stride_span(), meta.offset);
+  swap_contents(self, shown.get());
+  note_write(self);
+  if (!record) return;
+  before->flags |= kRequiresGrad;
+  before->grad_fn = std::exchange(self->grad_fn, nullptr);
+  before->output_nr = std::exchange(self->output_nr, 0);
+  TensorImpl* old[] = {before.get()};
+  Tensor out[] = {in[0]};
+  self->grad_fn = record_node(table, fields, Inputs(old, 1), out, 1, nullptr);
+  extra_of(self->grad_fn).name = std::string(table.struct_name) + "Backward1";
+  self->view_version = self->storage->version;
+}
+
+}  // namespace
+
 void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
   Context& now = context();
   TensorImpl* self = in.data()[0];
   try {
     check_inputs(table, in);
     for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    if (table.traits & kView) return view_in_place(table, fields, in);
     check_writable(std::string(table.name()).append("_").c_str(), self);
     if (table.compose) {
       TensorImpl* pair[] = {self, nullptr};
       const Tensor result = table.compose(fields, in);
+      check_result_fits(table, result.dtype(), self, in, "in place,");
       pair[1] = result.get();
       return apply_in_place(op_Copy, &kPlainCopy, Inputs(pair, 2));
     }
     Meta metas[3];
-    if (table.pointwise) infer_pointwise(table, in, metas);
+    if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
     const Meta& meta = metas[0];
     if (meta.ndim != self->ndim || !std::equal(meta.sizes, meta.sizes + meta.ndim, self->dims)) {
       fail("output with shape ", shape_text(self->sizes()), " doesn't match the broadcast shape ", shape_text(meta.shape()),
            ": ", table.name(), "_ cannot change the shape of its tensor. ", describe_call(table, in));
     }
-    check_result_fits(table, meta, self, in, "in place,");
+    check_result_fits(table, meta.dtype, self, in, "in place,");
     const bool record = now.grad_enabled && !now.inference && any_needs_grad(in) && is_differentiable(self->dtype) &&
                         !(table.traits & kNeverDifferentiable);
+    if (record) check_single_view(self);
     // Inputs over the same memory, other than the tensor itself, are read from a copy.
     std::vector<Tensor> copies;
     std::vector<TensorImpl*> safe(in.data(), in.data() + in.size());
@@ -329,17 +417,21 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     }
     if (table.compose) {
       const Tensor result = table.compose(fields, in);
+      check_result_fits(table, result.dtype(), out[0].get(), in, "out=,");
       resize_output(out[0].get(), result.sizes());
       check_writable(std::string(table.name()).c_str(), out[0].get());
       copy_into(out[0], result);
       return note_write(out[0].get());
     }
     Meta metas[3];
-    if (table.pointwise) infer_pointwise(table, in, metas);
+    if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
     Tensor fresh[3];
     for (int k = 0; k < table.outputs; ++k) {
-      check_result_fits(table, metas[k], out[k].get(), in, "out=,");
+      if ((table.traits & kExactOut) && out[k].dtype() != metas[k].dtype) {
+        fail("Expected out tensor to have dtype ", dtype_name(metas[k].dtype), ", but got ", dtype_name(out[k].dtype()), " instead");
+      }
+      check_result_fits(table, metas[k].dtype, out[k].get(), in, "out=,");
       resize_output(out[k].get(), metas[k].shape());
       check_writable(std::string(table.name()).c_str(), out[k].get());
     }

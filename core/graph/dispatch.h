@@ -28,6 +28,9 @@ struct Schedule {
 };
 // Computes a tensor that has only been recorded. Set by core/schedule.
 extern void (*force_pending)(TensorImpl* t);
+extern void (*force_node)(Node* n);
+// Runs what still has to read memory that is about to be overwritten.
+extern void (*force_readers)();
 inline void ensure_value(TensorImpl* t) {
   if (t->flags & kPending) force_pending(t);
 }
@@ -41,6 +44,9 @@ inline bool needs_grad(TensorImpl* t) {
   if (t->base && t->storage && t->view_version != t->storage->version) refresh_view_history(t);
   return t->flags & kRequiresGrad;
 }
+
+// Refuses a device that this build cannot compute on: the one place that says so.
+void check_device(Device device);
 
 // Call before and after something writes into `t` outside an operation's in-place form.
 void check_writable(const char* operation, TensorImpl* t);

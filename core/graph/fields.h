@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/tensor/dims.h"
+#include "core/tensor/options.h"
 #include "core/tensor/scalar.h"
 #include "core/tensor/tensor.h"
 
@@ -71,6 +72,7 @@ uint64_t field_hash(const T& v) {
   else if constexpr (std::is_same_v<T, Scalar>) return mix(static_cast<uint64_t>(v.kind), v.integer);
   else if constexpr (std::is_same_v<T, Device>) return static_cast<uint64_t>(v.type) * 256 + v.index;
   else if constexpr (std::is_same_v<T, Tensor>) return reinterpret_cast<uint64_t>(v.get());
+  else if constexpr (std::is_same_v<T, CreationOptions>) { uint64_t bits = 0; std::memcpy(&bits, &v, sizeof v); return bits; }
   else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<uint64_t>(v);
   else { uint64_t h = 0; for (const auto& item : v) h = mix(h, field_hash(item)); return h; }
 }
@@ -88,6 +90,7 @@ std::string field_text(const T& v) {
   else if constexpr (std::is_same_v<T, Device>) return device_name(v);
   else if constexpr (std::is_same_v<T, Dims>) return shape_text(v);
   else if constexpr (std::is_same_v<T, std::string>) return v;
+  else if constexpr (std::is_same_v<T, CreationOptions>) return v.has_dtype ? std::string("dtype=") + dtype_name(v.dtype) : "";
   else return "...";
 }
 template <class T>

@@ -28,6 +28,9 @@ void finish_node(Node* n) {
   for (int k = 0; k < n->saved_count; ++k) if (n->saved()[k]) release(n->saved()[k]);
   TensorImpl** slots = n->waiting_slots();
   for (int k = 0; k < n->outputs; ++k) if (slots[k]) release(slots[k]);
+  if (n->has(kDeferred)) {
+    for (uint32_t i = 0; i < n->inputs; ++i) if (n->held()[i]) release(n->held()[i]);
+  }
   Edge* edges = n->edges();
   for (uint32_t i = 0; i < n->inputs; ++i) if (Node* producer = edges[i].node()) release(producer);
   if (n->op->destroy) n->op->destroy(n->fields());
@@ -62,6 +65,13 @@ void release_node(Node* n) { release(n); }
 
 void forget_retained(TensorImpl* t) {
   if (t->grad_fn && t->grad_fn->extra) std::erase(t->grad_fn->extra->retained, t);
+}
+
+// A result that dies before it was computed is no longer waited for.
+void forget_pending(TensorImpl* t) {
+  Node* n = t->grad_fn;
+  if (!n || !n->has(kDeferred)) return;
+  for (int k = 0; k < n->outputs; ++k) if (n->awaiting()[k] == t) n->awaiting()[k] = nullptr;
 }
 
 NodeExtra& extra_of(Node* n) {
@@ -113,13 +123,24 @@ Tensor accumulated_variable(Node* n) {
   return n->op == &op_AccumulateGrad ? reinterpret_cast<AccumulateGrad*>(n->fields())->variable : Tensor();
 }
 
+struct Cut {
+  static constexpr Schema schema{"cut(Tensor self) -> Tensor"};
+  static constexpr uint32_t traits = kInternal | kNeverDifferentiable;
+  const OpTable* by;
+};
+extern const OpTable op_Cut;
+constexpr OpTable op_Cut = make_table<Cut>("Cut");
+
+SavedValueHooks saved_value_hooks;
+
 // ---- making nodes ------------------------------------------------------------------------------
 
 namespace {
 
-Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, size_t result_bytes) {
+Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, size_t result_bytes, bool deferred = false) {
   const size_t bytes = sizeof(Node) + op.field_bytes + sizeof(Edge) * inputs + sizeof(void*) * saved +
-                       (outputs == 1 ? 0 : sizeof(void*) * outputs) + result_bytes + 2 * sizeof(uint32_t) * saved;
+                       (outputs == 1 ? 0 : sizeof(void*) * outputs) + result_bytes + 2 * sizeof(uint32_t) * saved +
+                       (deferred ? sizeof(void*) * (inputs + outputs) : 0);
   Node* n = static_cast<Node*>(block_allocate(bytes));
   n->op = &op;
   n->refs = 1;
@@ -151,11 +172,11 @@ void write_result(char*& at, const TensorImpl* t) {
 Node* accumulator_of(TensorImpl* leaf) { return leaf->extra ? leaf->extra->accumulator : nullptr; }
 
 Edge take_gradient_edge(TensorImpl* t) {
+  if (!t->requires_grad()) return {};
   if (t->grad_fn) {
     retain(t->grad_fn);
     return Edge(t->grad_fn, t->output_nr);
   }
-  if (!t->requires_grad()) return {};
   AutogradExtra& extra = extra_of(t);
   if (extra.accumulator) {
     retain(extra.accumulator);
@@ -185,27 +206,37 @@ TensorImpl* kept_input(TensorImpl* t) {
 
 }  // namespace
 
-Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self) {
+namespace {
+
+Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self, bool deferred, bool linked) {
   uint32_t mask = 0;
   const int n_in = in.size();
-  for (int i = 0; i < n_in; ++i) {
+  for (int i = 0; i < n_in && linked; ++i) {
     if (in.data()[i] && in.data()[i]->requires_grad()) mask |= op.saves.for_input[std::min(i, 3)];
   }
   size_t result_bytes = 0;
   for (int k = 0; k < outputs; ++k) result_bytes += sizeof(ResultMeta) + sizeof(int64_t) * out[k]->ndim;
   const int saved = __builtin_popcount(mask);
-  Node* n = allocate_node(op, static_cast<uint32_t>(n_in), outputs, saved, result_bytes);
+  Node* n = allocate_node(op, static_cast<uint32_t>(n_in), outputs, saved, result_bytes, deferred);
   if (op.field_bytes) op.copy(n->fields(), fields);
   Edge* edges = n->edges();
   for (int i = 0; i < n_in; ++i) {
     TensorImpl* t = in.data()[i];
-    edges[i] = t && t->requires_grad() ? take_gradient_edge(t) : Edge();
+    edges[i] = linked && t && t->requires_grad() ? take_gradient_edge(t) : Edge();
   }
   // An accumulator just made has a later number than this node; leaves must come after all their users.
   n->sequence = ++next_sequence;
   if (outputs != 1) std::fill_n(n->waiting_slots(), outputs, nullptr);
   char* at = n->results();
   for (int k = 0; k < outputs; ++k) write_result(at, out[k].get());
+  if (deferred) {
+    n->flags |= kDeferred;
+    for (int i = 0; i < n_in; ++i) {
+      n->held()[i] = in.data()[i];
+      if (in.data()[i]) retain(in.data()[i]);
+    }
+    for (int k = 0; k < outputs; ++k) n->awaiting()[k] = out[k].get();
+  }
   if (mask) {
     TensorImpl** keep = n->saved();
     uint32_t* versions = n->saved_versions();
@@ -216,13 +247,17 @@ Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out,
       const int index = __builtin_ctz(source);
       TensorImpl* t = nullptr;
       if (index >= 16) {
-        t = out[index - 16].get()->flags & kPending ? Tensor(out[index - 16]).detach_ref()
-                                                     : alias(out[index - 16]).detach_ref();
+        if (!deferred) t = alias(out[index - 16]).detach_ref();  // else save_results() brings it
       } else if (index == 0 && original_self) {
         t = original_self;
         retain(t);
       } else if (index < n_in && in.data()[index]) {
         t = kept_input(in.data()[index]);
+      }
+      if (t && !context().saved_tensor_hooks.empty() && !t->has(kWrappedNumber) && !t->has(kPending)) {
+        TensorImpl* box = saved_value_hooks.pack(t);
+        release(t);
+        t = box;
       }
       keep[next] = t;
       versions[next] = t && t->storage ? t->storage->version : 0;
@@ -235,6 +270,45 @@ Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out,
     n->site_instruction = site.instruction;
   }
   return n;
+}
+
+}  // namespace
+
+Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self) {
+  return record(op, fields, in, out, outputs, original_self, false, true);
+}
+
+Node* record_deferred_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, bool linked) {
+  return record(op, fields, in, out, outputs, nullptr, true, linked);
+}
+
+void save_results(Node* n, const Tensor* out) {
+  for (int k = 0; k < n->saved_count; ++k) {
+    const uint32_t source = n->saved_sources()[k];
+    if (source < output(0) || n->has(kReleased)) continue;
+    const Tensor& result = out[__builtin_ctz(source) - 16];
+    n->saved()[k] = alias(result).detach_ref();
+    n->saved_versions()[k] = result->storage->version;
+  }
+}
+
+Node* record_cut(const OpTable& by) {
+  Node* n = allocate_node(op_Cut, 0, 1, 0, sizeof(ResultMeta));
+  new (n->fields()) Cut{&by};
+  auto* meta = reinterpret_cast<ResultMeta*>(n->results());
+  *meta = {DType::Float32, Device{}, 0, 0};
+  if (context().record_sites) {
+    const CallSite site = python.current_site();
+    n->site_code = site.code;
+    n->site_instruction = site.instruction;
+  }
+  return n;
+}
+
+std::string cut_text(const TensorImpl* t) {
+  Node* n = t->grad_fn;
+  if (!n || t->requires_grad() || n->op != &op_Cut) return "";
+  return std::string(reinterpret_cast<Cut*>(n->fields())->by->name()) + python.site_text(n->site_code, n->site_instruction);
 }
 
 // ---- saved values ------------------------------------------------------------------------------
@@ -269,29 +343,39 @@ namespace {
        ". Use the out-of-place form there, or clone() the value before it is overwritten.");
 }
 
+// Differentiating the derivative: a saved value gets its history back.
+Tensor with_history(Node* n, uint32_t source, const Tensor& value) {
+  const Edge edge = source >= output(0) ? Edge(n, static_cast<uint16_t>(__builtin_ctz(source) - 16))
+                                        : n->edges()[__builtin_ctz(source)];
+  if (!edge || value->requires_grad()) return value;
+  Tensor linked = alias(value);
+  linked->grad_fn = edge.node();
+  retain(edge.node());
+  linked->output_nr = edge.output_nr();
+  linked->flags |= kRequiresGrad;
+  return linked;
+}
+
 }  // namespace
 
 Tensor unpack_saved(Node* n, uint32_t source) {
   for (int k = 0; k < n->saved_count; ++k) {
     if (n->saved_sources()[k] != source) continue;
     TensorImpl* t = n->saved()[k];
-    if (!t) {
-      if (n->has(kReleased)) fail_released(n);
-      return Tensor();
+    if (!t && n->has(kReleased)) fail_released(n);
+    if (!t && source >= output(0) && n->has(kDeferred)) {
+      force_node(n);
+      t = n->saved()[k];
+    }
+    if (!t) return Tensor();
+    if (t->has(kPacked)) {
+      Tensor value = saved_value_hooks.unpack(t);
+      return context().grad_enabled ? with_history(n, source, value) : value;
     }
     ensure_value(t);
     if (t->storage && t->storage->version != n->saved_versions()[k]) fail_overwritten(n, t, n->saved_versions()[k], source);
     if (!context().grad_enabled || t->requires_grad()) return Tensor::share(t);
-    // Differentiating the derivative: the value gets its history back.
-    Edge edge = source >= output(0) ? Edge(n, static_cast<uint16_t>(__builtin_ctz(source) - 16))
-                                    : n->edges()[__builtin_ctz(source)];
-    if (!edge) return Tensor::share(t);
-    Tensor with_history = alias(Tensor::share(t));
-    with_history->grad_fn = edge.node();
-    retain(edge.node());
-    with_history->output_nr = edge.output_nr();
-    with_history->flags |= kRequiresGrad;
-    return with_history;
+    return with_history(n, source, Tensor::share(t));
   }
   if (n->has(kReleased)) fail_released(n);
   fail("internal error: ", n->name(), " did not save what its derivative asks for (", source, ")");

@@ -1,7 +1,8 @@
 // A recorded operation. One allocation holds the header, the operation's fields, the edges to the
 // nodes that produced its inputs, what it saved for backward and the shapes of its results:
 //
-//   Node | fields | edges | saved tensors | waiting gradients (if several results) | results | versions
+//   Node | fields | edges | saved tensors | waiting gradients (if several results) | results |
+//        held inputs and awaiting results (deferred) | versions
 //
 // The same object is the autograd node, the trace node and what the views show.
 #pragma once
@@ -31,7 +32,7 @@ class Edge {
 
 enum NodeFlag : uint8_t {
   kReleased = 1 << 0,      // saved values have been freed by a backward pass
-  kDeferred = 1 << 2,      // not run yet: holds all its inputs
+  kDeferred = 1 << 2,      // made by the deferred schedule: has room for what it needs to run later
 };
 
 // Hooks and Python-side companions, made when first needed.
@@ -85,6 +86,13 @@ struct Node {
     const ResultMeta& meta = result(k);
     return {reinterpret_cast<const int64_t*>(&meta + 1), meta.ndim};
   }
+  // Of a deferred node: its inputs (owned until it has run), and its results as long as somebody holds
+  // them (not owned: a pending result owns its node, and takes itself off this list when it dies).
+  TensorImpl** held() {
+    char* end = reinterpret_cast<char*>(saved_versions());
+    return reinterpret_cast<TensorImpl**>(end) - (inputs + outputs);
+  }
+  TensorImpl** awaiting() { return held() + inputs; }
   // Versions of the saved tensors at the time they were saved, then which input or output each one is.
   uint32_t* saved_versions() { return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(this) + bytes) - 2 * saved_count; }
   uint32_t* saved_sources() { return saved_versions() + saved_count; }
@@ -106,18 +114,33 @@ Node* accumulator_of(TensorImpl* leaf);   // borrowed, or null
 // Where a gradient of this tensor goes: its grad_fn, or its accumulator. Retained for the caller.
 Edge take_gradient_edge(TensorImpl* t);
 
-struct NodeRequest {
-  const OpTable* op;
-  const void* fields;
-  Inputs in;
-  int outputs;
-  uint32_t save_mask;   // see Saves
-};
-// A node with its edges and saved inputs; finish_node adds saved outputs and attaches the results.
+// A node for an operation that has run (or will): edges to the producers of its inputs, what the
+// derivative needs, the line that is running. `original_self` is what the first input held before an
+// in-place operation overwrote it, if that is needed.
 Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self);
+// The same for an operation that will run later: its results are pending. `linked`: gradients will flow.
+Node* record_deferred_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, bool linked);
+// Puts what the derivative needs of the results into a deferred node that has just run.
+void save_results(Node* n, const Tensor* out);
+
+// Note [Where the chain was cut]
+// "does not require grad" helps nobody who does not know why. An operation that takes a value with
+// history and returns one without (detach, a comparison, anything under no_grad) leaves a mark in the
+// place where the history would be: a Cut node, which holds nothing but the operation's name and line.
+// Results of results share it. TensorImpl::grad_fn is therefore only a history if requires_grad() is set.
+Node* record_cut(const OpTable& by);
+// "detach at model.py:12", or nothing when the tensor never had a history.
+std::string cut_text(const TensorImpl* t);
 
 // Frees what the node kept for backward.
 void release_saved(Node* n);
+
+// What stands in for a saved tensor while saved_tensors_hooks are active; set by bind/.
+struct SavedValueHooks {
+  TensorImpl* (*pack)(TensorImpl* t) = nullptr;
+  Tensor (*unpack)(TensorImpl* box) = nullptr;
+};
+extern SavedValueHooks saved_value_hooks;
 
 // The value saved for input or output `source` (see input(), output()), checked against its version.
 Tensor unpack_saved(Node* n, uint32_t source);

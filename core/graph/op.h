@@ -79,11 +79,14 @@ enum Trait : uint32_t {
   kNeverDifferentiable = 1 << 7,
   kInternal = 1 << 8,       // not callable from Python by name (derivative helpers, leaves)
   kFirstOutputOnly = 1 << 9,  // later results (indices) carry no gradient
+  kExactOut = 1 << 10,        // out= must have the dtype of the result: nothing is cast into it
+  kOutChoosesDtype = 1 << 11, // the dtype of out= stands in for a `dtype` that was not given
 };
 
 // How an element-wise operation chooses the dtype it computes in and the dtype of its result.
 enum class Promote : uint8_t {
   Arithmetic,   // compute and return the promoted dtype
+  Number,       // as Arithmetic, but bool becomes int64
   Float,        // integers become the default floating dtype
   Compare,      // compute in the promoted dtype, return bool
   Predicate,    // as Compare; named apart because bool and integers have trivial answers
@@ -128,6 +131,10 @@ struct OpTable {
   std::string (*text)(const void* op) = nullptr;
   // The functor's parameters, for element-wise operations that have some. Room for 64 bytes.
   void (*functor)(const void* op, void* room) = nullptr;
+  // What an element-wise operation's contract demands beyond broadcasting and promotion.
+  void (*check)(const void* op, Inputs in) = nullptr;
+  // Looks at values, before the kernel writes anything: integers cannot be divided by zero.
+  void (*check_values)(Inputs in) = nullptr;
   const char* backward_name = nullptr;
   void (*on_release)(void* op) = nullptr;  // told when a backward pass has freed the node's saved values
   // Instead of infer and run: built of other operations, in C++ because it is called so often.
@@ -139,7 +146,7 @@ struct OpTable {
 };
 
 // Rules of all element-wise operations (core/graph/pointwise.cpp).
-void infer_pointwise(const OpTable& table, Inputs in, Meta* out);
+void infer_pointwise(const OpTable& table, const void* op, Inputs in, Meta* out);
 void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out);
 
 template <class Op>
@@ -183,6 +190,12 @@ constexpr OpTable make_table(const char* struct_name) {
       std::memcpy(room, &functor, sizeof functor);
     };
   }
+  if constexpr (requires(const Op& op, Inputs in) { op.check(in); }) {
+    // Operators (x - y) are called without fields.
+    if constexpr (std::is_empty_v<Op>) t.check = [](const void*, Inputs in) { Op{}.check(in); };
+    else t.check = [](const void* op, Inputs in) { static_cast<const Op*>(op)->check(in); };
+  }
+  if constexpr (requires(Inputs in) { Op::check_values(in); }) t.check_values = Op::check_values;
   if constexpr (!std::is_empty_v<Op>) {
     t.copy = [](void* to, const void* from) { new (to) Op(*static_cast<const Op*>(from)); };
     if constexpr (!std::is_trivially_destructible_v<Op>) {
@@ -205,5 +218,22 @@ constexpr OpTable make_table(const char* struct_name) {
 #define WEFT_OP(Struct) \
   extern const OpTable op_##Struct; \
   constexpr OpTable op_##Struct = make_table<Struct>(#Struct)
+
+
+// The same operation under another name or with other names for its parameters.
+#define WEFT_OP_ALIAS(Struct, Of, text) \
+  extern const OpTable op_##Struct; \
+  constexpr OpTable op_##Struct = with_schema(op_##Of, Schema{text})
+
+consteval OpTable with_schema(OpTable table, Schema schema) {
+  table.schema = schema;
+  return table;
+}
+
+// A part of an operation whose node is to be called otherwise.
+consteval OpTable with_node_name(OpTable table, const char* backward_name) {
+  table.backward_name = backward_name;
+  return table;
+}
 
 }  // namespace weft

@@ -70,6 +70,7 @@ DType computed_dtype(const Pointwise& rule, Inputs in) {
     common = default_dtype();
   }
   if (rule.promote == Promote::Float && is_integral(common)) common = default_dtype();
+  if (rule.promote == Promote::Number && common == DType::Bool) common = DType::Int64;
   return common;
 }
 
@@ -80,7 +81,8 @@ DType kernel_dtype(DType t) {
 
 }  // namespace
 
-void infer_pointwise(const OpTable& table, Inputs in, Meta* out) {
+void infer_pointwise(const OpTable& table, const void* op, Inputs in, Meta* out) {
+  if (table.check) table.check(op, in);
   const Pointwise& rule = *table.pointwise;
   const DType common = computed_dtype(rule, in);
   if (is_complex(common)) {
@@ -115,6 +117,7 @@ void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out)
   const Pointwise& rule = *table.pointwise;
   const DType common = computed_dtype(rule, in);
   const DType compute = kernel_dtype(common);
+  if (table.check_values && out[0].numel() > 0) table.check_values(in);
   alignas(16) char functor[64];
   if (table.functor) table.functor(op, functor);
   const cpu::TileFn tile = cpu::tile_table().of(rule.kernel, compute);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/tensor/dims.h"
+#include "core/tensor/options.h"
 #include "core/tensor/scalar.h"
 #include "core/tensor/tensor.h"
 
@@ -14,10 +15,10 @@ namespace weft {
 struct Generator;
 
 struct Value {
-  enum class Kind : uint8_t { None, Int, Float, Bool, IntList, DType, Device, String, Generator };
+  enum class Kind : uint8_t { None, Int, Float, Bool, IntList, DType, Device, String, Generator, Options };
 
   Kind kind = Kind::None;
-  int64_t integer = 0;   // Int, Bool, DType, Device (type * 256 + index)
+  int64_t integer = 0;   // Int, Bool, DType, Device (type * 256 + index), Options (its bytes)
   double floating = 0;
   Dims list;
   std::string_view string;
@@ -44,6 +45,9 @@ inline void read_value(const Value& v, Dims& field) {
 }
 inline void read_value(const Value& v, std::string& field) { field = v.string; }
 inline void read_value(const Value& v, Generator*& field) { field = v.generator; }
+inline void read_value(const Value& v, CreationOptions& field) {
+  std::memcpy(static_cast<void*>(&field), &v.integer, sizeof field);
+}
 template <class T>
 void read_value(const Value& v, std::optional<T>& field) {
   if (v.kind == Value::Kind::None) { field.reset(); return; }

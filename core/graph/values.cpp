@@ -65,17 +65,7 @@ void resize_output(TensorImpl* out, IntSpan sizes) {
   }
   if (out->base) fail("an out= tensor that is a view cannot be resized from ", shape_text(out->sizes()), " to ", shape_text(sizes));
   Tensor fresh = empty(sizes, out->dtype, out->device);
-  std::swap(out->storage, fresh->storage);
-  std::swap(out->data, fresh->data);
-  std::swap(out->numel, fresh->numel);
-  std::swap(out->ndim, fresh->ndim);
-  // Sizes live inside the object up to three dimensions, so both the pointer and the contents change places.
-  const bool out_heap = out->dims != out->in_place, fresh_heap = fresh->dims != fresh->in_place;
-  std::swap(out->dims, fresh->dims);
-  std::swap(out->in_place, fresh->in_place);
-  if (!fresh_heap) out->dims = out->in_place;
-  if (!out_heap) fresh->dims = fresh->in_place;
-  refresh_contiguity(out);
+  swap_contents(out, fresh.get());
 }
 
 }  // namespace weft

@@ -110,12 +110,28 @@ struct LeakyRelu {
     return x > 0 ? x : x * static_cast<T>(negative_slope);
   }
 };
+struct Hardtanh {  // NaN stays
+  double low, high;
+  template <class T> WEFT_FN T operator()(T x) const {
+    const T lowest = static_cast<T>(low), highest = static_cast<T>(high);
+    return x < lowest ? lowest : x > highest ? highest : x;
+  }
+};
 // scale x for positive x; scale alpha (exp(input_scale x) - 1) otherwise. Also selu and celu.
 struct Elu {
   double alpha, scale, input_scale;
   template <class T> WEFT_FN T operator()(T x) const {
     const T negative = expm1(x * static_cast<T>(input_scale)) * static_cast<T>(alpha * scale);
     return x <= 0 ? negative : x * static_cast<T>(scale);
+  }
+};
+
+// ---- losses -------------------------------------------------------------------------------------
+
+struct BinaryCrossEntropy {  // of a probability x and a target t, with logarithms held above -100
+  template <class T> WEFT_FN static T held(T log) { return log < T(-100) ? T(-100) : log; }
+  template <class T> WEFT_FN T operator()(T x, T t) const {
+    return (t - T(1)) * held(log1p(-x)) - t * held(log(x));
   }
 };
 

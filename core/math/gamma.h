@@ -106,6 +106,45 @@ WEFT_FN double trigamma(double x) {
   return ratio * ratio - trigamma_of_positive(1.0 - x);
 }
 
+// (-1)^(n + 1) n! times the sum of (x + k)^-(n + 1) over k >= 0, for n >= 1: terms up to an argument
+// that is large beside n, then the Euler-Maclaurin formula.
+WEFT_FN double polygamma(int n, double x) {
+  if (x != x) return x;
+  if (x == infinity<double>()) return 0.0;
+  if (x == -infinity<double>()) return nan<double>();
+  const double sign = (n & 1) != 0 ? 1.0 : -1.0;
+  if (x <= 0 && rint(x) == x) return sign * infinity<double>();
+  const double s = n + 1.0;
+  double sum = 0;
+  double a = x;
+  while (a < 12.0 + s) {
+    const double term = pow(a, -s);
+    sum += term;
+    a += 1.0;
+    if (a > 1.0 && abs(term) < abs(sum) * 0x1p-60) break;
+  }
+  // B(2j) / (2j)!
+  constexpr double kBernoulli[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160,
+                                   -691.0 / 1307674368000.0, 1.0 / 74724249600.0};
+  const double power = pow(a, -s);
+  double rest = power * (a / (s - 1.0) + 0.5);
+  double factor = power * s / a;
+  for (int j = 0; j < 7; ++j) {
+    rest += kBernoulli[j] * factor;
+    factor *= (s + 2 * j + 1) * (s + 2 * j + 2) / (a * a);
+  }
+  const double total = sum + rest;
+  double result = sign * total;
+  for (int k = 2; k <= n && result != 0 && abs(result) < infinity<double>(); ++k) result *= k;
+  return result;
+}
+
+struct Polygamma {  // the n-th derivative of digamma
+  int n;
+  template <class T> WEFT_FN T operator()(T x) const {
+    return static_cast<T>(polygamma(n, double(x)));
+  }
+};
 struct Lgamma {
   template <class T> WEFT_FN T operator()(T x) const {
     return static_cast<T>(lgamma(double(x)));

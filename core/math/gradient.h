@@ -25,6 +25,12 @@ struct SigmoidGrad {
 struct ReluGrad {
   template <class T> WEFT_FN T operator()(T g, T y) const { return y <= 0 ? T(0) : g; }
 };
+struct HardtanhGrad {
+  double low, high;
+  template <class T> WEFT_FN T operator()(T g, T y) const {
+    return (y <= static_cast<T>(low)) | (y >= static_cast<T>(high)) ? T(0) : g;
+  }
+};
 
 // ---- from the input -----------------------------------------------------------------------------
 

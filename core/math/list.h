@@ -40,8 +40,8 @@ inline constexpr unsigned kAllTypes = kBoolType | kNumberTypes;
   X(add_scaled, AddScaled, 2, kAllTypes)         \
   X(maximum, Maximum, 2, kAllTypes)              \
   X(minimum, Minimum, 2, kAllTypes)              \
-  X(fmax, Fmax, 2, kFloatTypes)                  \
-  X(fmin, Fmin, 2, kFloatTypes)                  \
+  X(fmax, Fmax, 2, kAllTypes)                    \
+  X(fmin, Fmin, 2, kAllTypes)                    \
   X(copysign, Copysign, 2, kFloatTypes)          \
   X(heaviside, Heaviside, 2, kAllTypes)          \
   X(nextafter, Nextafter, 2, kFloatTypes)        \
@@ -80,10 +80,10 @@ inline constexpr unsigned kAllTypes = kBoolType | kNumberTypes;
   X(signbit, Signbit, 1, kAllTypes)
 
 #define WEFT_ELEMENTWISE_ROUNDING(X)             \
-  X(ceil, Ceil, 1, kFloatTypes)                  \
-  X(floor, Floor, 1, kFloatTypes)                \
-  X(trunc, Trunc, 1, kFloatTypes)                \
-  X(round, Round, 1, kFloatTypes)                \
+  X(ceil, Ceil, 1, kNumberTypes)                 \
+  X(floor, Floor, 1, kNumberTypes)               \
+  X(trunc, Trunc, 1, kNumberTypes)               \
+  X(round, Round, 1, kNumberTypes)               \
   X(round_decimals, RoundDecimals, 1, kFloatTypes) \
   X(frac, Frac, 1, kFloatTypes)                  \
   X(deg2rad, Deg2rad, 1, kFloatTypes)            \
@@ -129,7 +129,8 @@ inline constexpr unsigned kAllTypes = kBoolType | kNumberTypes;
   X(erfinv, Erfinv, 1, kFloatTypes)              \
   X(lgamma, Lgamma, 1, kFloatTypes)              \
   X(digamma, Digamma, 1, kFloatTypes)            \
-  X(trigamma, Trigamma, 1, kFloatTypes)
+  X(trigamma, Trigamma, 1, kFloatTypes)          \
+  X(polygamma, Polygamma, 1, kFloatTypes)
 
 #define WEFT_ELEMENTWISE_ACTIVATION(X)           \
   X(sigmoid, Sigmoid, 1, kFloatTypes)            \
@@ -140,7 +141,9 @@ inline constexpr unsigned kAllTypes = kBoolType | kNumberTypes;
   X(log_sigmoid, LogSigmoid, 1, kFloatTypes)     \
   X(softplus, Softplus, 1, kFloatTypes)          \
   X(elu, Elu, 1, kFloatTypes)                    \
-  X(leaky_relu, LeakyRelu, 1, kFloatTypes)
+  X(leaky_relu, LeakyRelu, 1, kFloatTypes)       \
+  X(hardtanh, Hardtanh, 1, kNumberTypes)         \
+  X(binary_cross_entropy, BinaryCrossEntropy, 2, kFloatTypes)
 
 // First derivatives: the incoming gradient g, then the output y or the input x of the forward.
 #define WEFT_ELEMENTWISE_GRADIENT(X)             \
@@ -150,6 +153,7 @@ inline constexpr unsigned kAllTypes = kBoolType | kNumberTypes;
   X(tanh_grad, TanhGrad, 2, kFloatTypes)         \
   X(sigmoid_grad, SigmoidGrad, 2, kFloatTypes)   \
   X(relu_grad, ReluGrad, 2, kFloatTypes)         \
+  X(hardtanh_grad, HardtanhGrad, 2, kFloatTypes) \
   X(gelu_grad, GeluGrad, 2, kFloatTypes)         \
   X(gelu_tanh_grad, GeluTanhGrad, 2, kFloatTypes) \
   X(silu_grad, SiluGrad, 2, kFloatTypes)         \

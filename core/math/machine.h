@@ -15,7 +15,7 @@
 #if WEFT_ON_DEVICE
 #define WEFT_TABLE static __device__ constexpr
 #else
-#define WEFT_TABLE inline constexpr
+#define WEFT_TABLE static constexpr
 #endif
 
 namespace weft {
@@ -89,12 +89,11 @@ WEFT_FN float fma(float a, float b, float c) {
   const double sum = product + addend;
   const double from_addend = sum - product;
   const double error = (product - (sum - from_addend)) + (addend - from_addend);
-  const UInt64 bits = bits_of(sum);
-  const bool inexact = (error < 0) | (error > 0);
-  const bool away_from_zero = (error > 0) == (sum > 0);
-  const UInt64 step = away_from_zero ? UInt64{1} : ~UInt64{0};
-  const bool adjust = inexact & ((bits & 1) == 0);
-  return static_cast<float>(from_bits(bits + (adjust ? step : UInt64{0})));
+  // To odd: towards zero, and then the last bit set where anything was lost. (NaN, the error of an
+  // infinite sum, loses nothing.)
+  const UInt64 inexact = error < 0 ? 1u : error > 0 ? 1u : 0u;
+  const UInt64 too_far = error * sum < 0 ? 1u : 0u;
+  return static_cast<float>(from_bits((bits_of(sum) - too_far) | inexact));
 }
 #endif
 WEFT_FN double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }

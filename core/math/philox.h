@@ -5,8 +5,8 @@
 // A stream is a seed and an offset. Step s of a call hashes the counter (offset + s) with the seed
 // into four words; element i of a call uses words of one step only, so any thread on any device can
 // make any element, and the next call begins at offset + the steps that this one used.
-//   narrow draws (one word per element):   element i has word i % 4 of step i / 4
-//   wide draws (two words per element):    element i has words 2 (i % 2), 2 (i % 2) + 1 of step i / 2
+//   narrow draws (one word each): element i has word i % 4 of step i / 4
+//   wide draws (two words each):  element i has words 2 (i % 2) and 2 (i % 2) + 1 of step i / 2
 // Normal numbers come in pairs: elements 2j and 2j + 1 share the draws of both.
 #pragma once
 
@@ -24,7 +24,6 @@ struct Words { UInt32 w[4]; };
 WEFT_FN Words philox(UInt64 seed, UInt64 counter) {
   UInt32 c0 = static_cast<UInt32>(counter), c1 = static_cast<UInt32>(counter >> 32), c2 = 0, c3 = 0;
   UInt32 k0 = static_cast<UInt32>(seed), k1 = static_cast<UInt32>(seed >> 32);
-#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
     const UInt64 p0 = UInt64{0xd2511f53u} * c0;
     const UInt64 p1 = UInt64{0xcd9e8d57u} * c2;
@@ -55,15 +54,6 @@ WEFT_FN float unit_float(UInt32 word) {
 WEFT_FN double unit_double(UInt64 word) {
   return static_cast<double>(static_cast<Int64>(word >> 11)) * 0x1p-53;
 }
-template <class T> struct UnitOf;  // unit numbers and the word that one takes
-template <> struct UnitOf<float> {
-  using Word = UInt32;
-  WEFT_FN static float from(UInt32 word) { return unit_float(word); }
-};
-template <> struct UnitOf<double> {
-  using Word = UInt64;
-  WEFT_FN static double from(UInt64 word) { return unit_double(word); }
-};
 
 template <class T> struct Uniform {  // in [from, to), or from where rounding would give `to`
   T from, to;
@@ -77,7 +67,8 @@ template <class T> struct Uniform {  // in [from, to), or from where rounding wo
 template <class T> struct NormalPair {
   T mean, deviation;
   WEFT_FN void operator()(T first, T second, T* even, T* odd) const {
-    const T radius = math::sqrt(T(-2) * math::log(T(1) - first));  // the logarithm's argument is > 0
+    const T radius =
+        math::sqrt(T(-2) * math::log(T(1) - first));  // the logarithm's argument is > 0
     const T angle = T(6.283185307179586476925) * second;
     // The angle is below 2 pi: the fast reduction is exact enough.
     *even = mean + deviation * (radius * math::Cos().fast(angle));
@@ -97,7 +88,7 @@ template <class T> struct Cauchy {
   }
 };
 
-struct Geometric {  // how many trials until the first success
+struct Geometric {     // how many trials until the first success
   double log_failure;  // log(1 - p)
   WEFT_FN double operator()(double unit) const {
     const double trials = math::ceil(math::log1p(-unit) / log_failure);
@@ -106,9 +97,7 @@ struct Geometric {  // how many trials until the first success
 };
 
 // Whether a trial of probability p succeeds. All 32 bits of the word count.
-WEFT_FN bool succeeds(UInt32 word, double p) {
-  return static_cast<double>(word) < p * 0x1p32;
-}
+WEFT_FN bool succeeds(UInt32 word, double p) { return static_cast<double>(word) < p * 0x1p32; }
 
 // An integer in [low, low + range); a range of 0 stands for 2^64.
 struct Integer {

@@ -5,17 +5,30 @@
 
 namespace weft::math {
 
+// An integer is its own rounding.
 struct Ceil {
-  template <class T> WEFT_FN T operator()(T x) const { return ceil(x); }
+  template <class T> WEFT_FN T operator()(T x) const {
+    if constexpr (kIsFloat<T>) return ceil(x);
+    else return x;
+  }
 };
 struct Floor {
-  template <class T> WEFT_FN T operator()(T x) const { return floor(x); }
+  template <class T> WEFT_FN T operator()(T x) const {
+    if constexpr (kIsFloat<T>) return floor(x);
+    else return x;
+  }
 };
 struct Trunc {
-  template <class T> WEFT_FN T operator()(T x) const { return trunc(x); }
+  template <class T> WEFT_FN T operator()(T x) const {
+    if constexpr (kIsFloat<T>) return trunc(x);
+    else return x;
+  }
 };
 struct Round {  // half to even
-  template <class T> WEFT_FN T operator()(T x) const { return rint(x); }
+  template <class T> WEFT_FN T operator()(T x) const {
+    if constexpr (kIsFloat<T>) return rint(x);
+    else return x;
+  }
 };
 struct Frac {
   template <class T> WEFT_FN T operator()(T x) const { return x - trunc(x); }

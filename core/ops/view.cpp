@@ -1,7 +1,7 @@
 // Views: other shapes and strides over the same memory.
 #include <algorithm>
 
-#include "core/ops/functions.h"
+#include "core/ops/shape.h"
 
 namespace weft {
 
@@ -125,6 +125,27 @@ bool strides_for_view(const Tensor& of, const int64_t* sizes, int ndim, int64_t*
   return next == -1;
 }
 
+// The gradient of a view that shows a window of its input. Where a gradient of the input already waits
+// (another part of the same tensor came first), it is added to in place: see Note [Several views of one
+// tensor] in core/ops/join.cpp.
+void set_window_gradient(Backward& b, IntSpan strides, int64_t offset) {
+  const Tensor& g = b.grad();
+  const IntSpan sizes = b.input_sizes(0);
+  TensorImpl* waiting = g->flags & kPending ? nullptr : b.destination(0);
+  if (waiting && waiting->dtype == g.dtype()) {
+    const Tensor window = alias(Tensor::share(waiting), g.sizes(), strides, offset);
+    if (!may_overlap_itself(window.get())) {
+      TensorImpl* pair[] = {window.get(), g.get()};
+      Tensor out[] = {window};
+      run_operation(op_Add, nullptr, Inputs(pair, 2), out);
+      return b.added(0);
+    }
+  }
+  b.set(0, place_in_zeros(g, sizes, strides, offset));
+}
+
+}  // namespace
+
 Dims contiguous_strides(IntSpan sizes) {
   Dims strides;
   strides.resize(static_cast<int>(sizes.size()));
@@ -135,10 +156,6 @@ Dims contiguous_strides(IntSpan sizes) {
   }
   return strides;
 }
-
-Tensor scatter_view_gradient(const Tensor& g, IntSpan input_sizes, IntSpan strides, int64_t offset);
-
-}  // namespace
 
 // ---- the same elements in another shape ------------------------------------------------------------
 
@@ -161,6 +178,43 @@ struct View {
   static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
 };
 WEFT_OP(View);
+
+// The same bytes read as another dtype.
+struct ViewDType {
+  static constexpr Schema schema{"view.dtype(Tensor self, DType dtype) -> Tensor"};
+  static constexpr uint32_t traits = kView | kNeverDifferentiable;
+  DType dtype;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor& a = in[0];
+    const int from = item_size(a.dtype()), to = item_size(dtype);
+    copy_dims(a, out);
+    out->dtype = dtype;
+    if (from == to) return;
+    auto refuse = [&](const auto&... why) {
+      fail("self.", why..., " to view ", dtype_name(a.dtype()), " as ", dtype_name(dtype), " (different element sizes)");
+    };
+    if (a.ndim() == 0) refuse("dim() cannot be 0");
+    const int last = a.ndim() - 1;
+    if (a.stride(last) != 1) refuse("stride(-1) must be 1");
+    if (to < from) {
+      const int64_t ratio = from / to;
+      out->sizes[last] *= ratio;
+      for (int d = 0; d < last; ++d) out->strides[d] *= ratio;
+      checked_numel(out->shape());
+      return;
+    }
+    const int64_t ratio = to / from;
+    if (a.size(last) % ratio != 0) refuse("size(-1) must be divisible by ", ratio);
+    if (a->storage_offset() % ratio != 0) refuse("storage_offset() must be divisible by ", ratio);
+    out->sizes[last] /= ratio;
+    for (int d = 0; d < last; ++d) {
+      if (out->strides[d] % ratio != 0) refuse("stride(", d, ") must be divisible by ", ratio);
+      out->strides[d] /= ratio;
+    }
+  }
+};
+WEFT_OP(ViewDType);
 
 struct Reshape {
   static constexpr Schema schema{"reshape(Tensor self, int[] shape) -> Tensor"};
@@ -218,6 +272,8 @@ struct Transpose {
   static void vjp(Backward& b) { b.set(0, transpose(b.grad(), b.op<Transpose>().dim0, b.op<Transpose>().dim1)); }
 };
 WEFT_OP(Transpose);
+WEFT_OP_ALIAS(Swapaxes, Transpose, "swapaxes(Tensor self, int axis0, int axis1) -> Tensor");
+WEFT_OP_ALIAS(Swapdims, Transpose, "swapdims(Tensor self, int dim0, int dim1) -> Tensor");
 
 struct T {
   static constexpr Schema schema{"t(Tensor self) -> Tensor"};
@@ -383,7 +439,7 @@ struct Select {
     Dims kept;
     for (int d = 0; d < strides.size(); ++d) if (d != at) kept.push_back(strides[d]);
     const int64_t index = op.index < 0 ? op.index + sizes[at] : op.index;
-    b.set(0, scatter_view_gradient(b.grad(), sizes, kept, index * strides[static_cast<int>(at)]));
+    set_window_gradient(b, kept, index * strides[static_cast<int>(at)]);
   }
 };
 WEFT_OP(Select);
@@ -425,7 +481,7 @@ struct Slice {
     const Range r = op.range(sizes[at]);
     const int64_t offset = r.first * strides[at];
     if (r.length > 1) strides[at] *= op.step;
-    b.set(0, scatter_view_gradient(b.grad(), sizes, strides, offset));
+    set_window_gradient(b, strides, offset);
   }
 };
 WEFT_OP(Slice);
@@ -480,7 +536,7 @@ struct Diagonal {
     Dims kept;
     for (int d = 0; d < n; ++d) if (d != wrap_dim(op.dim1, n) && d != wrap_dim(op.dim2, n)) kept.push_back(strides[d]);
     kept.push_back(l.stride);
-    b.set(0, scatter_view_gradient(b.grad(), sizes, kept, l.start));
+    set_window_gradient(b, kept, l.start);
   }
 };
 WEFT_OP(Diagonal);
@@ -517,7 +573,7 @@ struct Unfold {
       if (b.output_sizes()[at] > 1) strides[at] *= op.step;
       strides.push_back(inner);
     }
-    b.set(0, scatter_view_gradient(b.grad(), sizes, strides, 0));
+    set_window_gradient(b, strides, 0);
   }
 };
 WEFT_OP(Unfold);
@@ -582,11 +638,11 @@ struct AsStrided {
     const int64_t before = std::max<int64_t>(-offset, 0);
     const int64_t total = before + std::max(cells, offset + reach + 1);
     const Dims line{total};
-    Tensor flat = scatter_view_gradient(b.grad(), line, op.stride, offset + before);
+    Tensor flat = place_in_zeros(b.grad(), line, op.stride, offset + before);
     Tensor mine = as_strided(flat, a.sizes(), a.strides(), before);
     if (may_overlap_itself(a.get())) {
       Tensor ones = full(a.sizes(), 1.0, a.dtype());
-      Tensor count = as_strided(scatter_view_gradient(ones, line, Dims(a.strides()), before), a.sizes(), a.strides(), before);
+      Tensor count = as_strided(place_in_zeros(ones, line, a.strides(), before), a.sizes(), a.strides(), before);
       mine = div(mine, count);
     }
     b.set(0, mine);
@@ -684,13 +740,33 @@ void AsStridedScatter::vjp(Backward& b) {
 
 // ---- for C++ -----------------------------------------------------------------------------------------
 
-namespace {
-
-Tensor scatter_view_gradient(const Tensor& g, IntSpan input_sizes, IntSpan strides, int64_t offset) {
-  return call(op_ViewGradient, ViewGradient{Dims(input_sizes), Dims(strides), offset}, g);
+Tensor place_in_zeros(const Tensor& a, IntSpan sizes, IntSpan strides, int64_t offset) {
+  return call(op_ViewGradient, ViewGradient{Dims(sizes), Dims(strides), offset}, a);
 }
 
+namespace {
+constexpr OpTable op_PlaceInCopy = with_node_name(op_AsStridedScatter, "SliceScatterBackward0");
+constexpr OpTable op_UnbindPart = with_node_name(op_Select, "UnbindBackward0");
+constexpr OpTable op_SplitPart = with_node_name(op_Slice, "SplitBackward0");
+constexpr OpTable op_SplitWithSizesPart = with_node_name(op_Slice, "SplitWithSizesBackward0");
+
+Tensor one_of_several(Tensor view) {
+  if (!view->has(kInference)) view->flags |= kViewMultiple;
+  return view;
+}
 }  // namespace
+
+Tensor place_in_copy(const Tensor& a, const Tensor& source, IntSpan sizes, IntSpan strides, int64_t offset) {
+  return call(op_PlaceInCopy, AsStridedScatter{contiguous_strides(a.sizes()), Dims(sizes), Dims(strides), offset}, a, source);
+}
+
+Tensor unbound(const Tensor& a, int64_t dim, int64_t index) {
+  return one_of_several(call(op_UnbindPart, Select{dim, index}, a));
+}
+Tensor split_part(const Tensor& a, int64_t dim, int64_t start, int64_t length, bool of_given_sizes) {
+  const Slice part{dim, start, start + length, 1};
+  return one_of_several(call(of_given_sizes ? op_SplitWithSizesPart : op_SplitPart, part, a));
+}
 
 Tensor view(const Tensor& a, IntSpan sizes) { return call(op_View, View{Dims(sizes)}, a); }
 

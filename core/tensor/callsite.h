@@ -23,6 +23,8 @@ struct PythonHooks {
   void (*acquire_lock)(void*) = [](void*) {};
   // Ctrl-C: throws PythonError when the interpreter has a signal waiting.
   void (*check_signals)() = [] {};
+  // A Python warning at the user's line; throws PythonError where warnings are errors.
+  void (*warn)(const char* text) = [](const char*) {};
 };
 extern constinit PythonHooks python;
 

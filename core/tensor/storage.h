@@ -28,6 +28,7 @@ struct Storage {
   int32_t writer_instruction = 0;
   Device device{};
   bool exposed = false;  // shown to numpy, DLPack or another process: may change without a version
+  bool read_later = false;  // a deferred operation will still read this memory
   uint8_t placement = 0;  // how the memory was obtained; private to storage.cpp
 };
 

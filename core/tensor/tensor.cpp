@@ -15,6 +15,7 @@ LiveCounts live{};
 // Of core/graph, which lies above and knows what nodes are.
 void release_node(Node* node);
 void forget_retained(TensorImpl* t);
+void forget_pending(TensorImpl* t);
 
 namespace {
 
@@ -140,6 +141,22 @@ Tensor alias(const Tensor& of, IntSpan sizes, IntSpan strides, int64_t offset) {
 
 Tensor alias(const Tensor& of) { return alias(of, of.sizes(), of.strides(), 0); }
 
+void swap_contents(TensorImpl* a, TensorImpl* b) {
+  std::swap(a->storage, b->storage);
+  std::swap(a->data, b->data);
+  std::swap(a->numel, b->numel);
+  std::swap(a->dtype, b->dtype);
+  // Sizes of few dimensions live inside the object, so both the pointer and the contents change places.
+  const bool a_heap = a->dims != a->in_place, b_heap = b->dims != b->in_place;
+  std::swap(a->ndim, b->ndim);
+  std::swap(a->dims, b->dims);
+  std::swap(a->in_place, b->in_place);
+  if (!b_heap) a->dims = a->in_place;
+  if (!a_heap) b->dims = b->in_place;
+  refresh_contiguity(a);
+  refresh_contiguity(b);
+}
+
 Tensor wrapped_number(Scalar value) {
   const DType dtype = value.kind == Scalar::Kind::Float ? DType::Float64
                       : value.kind == Scalar::Kind::Int ? DType::Int64
@@ -163,11 +180,11 @@ bool draining = false;
 
 void finish(TensorImpl* t) {
   if (t->flags & kRetainsGrad) forget_retained(t);
+  if (t->flags & kPending) forget_pending(t);
   if (t->grad_fn) release_node(t->grad_fn);
   if (AutogradExtra* extra = t->extra) {
     if (extra->hooks) python.release(extra->hooks);
     if (extra->post_accumulate) python.release(extra->post_accumulate);
-    if (extra->producer) release_node(extra->producer);
     delete extra;
   }
   if (t->base) release(t->base);

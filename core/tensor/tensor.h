@@ -29,6 +29,7 @@ enum TensorFlag : uint16_t {
   kViewNoGrad = 1 << 6,     // a view made under no_grad
   kViewMultiple = 1 << 7,   // one of several views made by one operation (split, unbind, chunk)
   kRetainsGrad = 1 << 8,
+  kPacked = 1 << 10,        // stands in a node for a value that a saved-tensor hook has packed
   kOwnsPython = 1 << 9,     // the Python object outlived its last reference: see bind/tensor_type.cpp
 };
 
@@ -102,7 +103,6 @@ struct AutogradExtra {
   Node* accumulator = nullptr;     // not owned: the AccumulateGrad node of a leaf, while a graph holds it
   void* hooks = nullptr;           // Python dicts, owned through python_hooks
   void* post_accumulate = nullptr;
-  Node* producer = nullptr;        // owned: the deferred node that will compute this tensor
   std::string name;
 };
 AutogradExtra& extra_of(TensorImpl* t);
@@ -116,6 +116,8 @@ void attach_storage(TensorImpl* t);
 // Another tensor over the same memory. `offset` counts elements from the start of `of`'s data.
 Tensor alias(const Tensor& of, IntSpan sizes, IntSpan strides, int64_t offset);
 Tensor alias(const Tensor& of);
+// Exchanges memory, dtype and shape; flags of recording, history and Python objects stay.
+void swap_contents(TensorImpl* a, TensorImpl* b);
 // The 0-dim tensor of a Python number.
 Tensor wrapped_number(Scalar value);
 Tensor full_scalar(Scalar value, DType dtype, Device device = {});

@@ -238,6 +238,10 @@ def line_of(failure: dict[str, str]) -> str:
     return f"  {place}{variant}: {failure['text']} | {failure['call'][:110]}"
 
 
+def first_missing(report: Report) -> list[dict[str, str]]:
+    return [failure for failure in report.failures if failure["kind"] == "missing"][:1]
+
+
 def show(reports: list[Report], options: argparse.Namespace) -> None:
     groups: dict[str, list[Report]] = collections.defaultdict(list)
     for report in reports:
@@ -256,6 +260,11 @@ def show(reports: list[Report], options: argparse.Namespace) -> None:
                 print(f"      of {len(report.failures)} failures: {counts}")
     if missing:
         print(f"\nmissing ({len(missing)})\n  " + " ".join(report.name for report in missing))
+        wanted = collections.Counter(
+            failure["text"] for report in missing for failure in first_missing(report)
+        )
+        for text, count in wanted.most_common(12):
+            print(f"    {count:4} {text}")
     if options.passed:
         print(f"\npass ({len(passed)})\n  " + " ".join(report.name for report in passed))
     checks = sum(report.checks for report in reports)

@@ -8,7 +8,6 @@ operation written in C++, and so that nodes recorded inside it belong to the lin
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,9 +23,19 @@ class Composed(NamedTuple):
     function: Callable[..., Any]
     kinds: tuple[str, ...]
     namespace: str  # "" for weft itself, else "nn.functional", "linalg", "special"
+    call: Callable[..., Any]  # what a program calls
+
+
+class SecondName(NamedTuple):
+    """Another name for an operation of weft itself, there or in a namespace."""
+
+    name: str
+    of: str
+    namespace: str
 
 
 composed_operations: list[Composed] = []
+second_names: list[SecondName] = []
 
 
 def composed(
@@ -39,23 +48,31 @@ def composed(
     """
 
     def register(function: F) -> F:
-        operation = Composed(name or function.__name__, function, tuple(kinds.split()), namespace)
+        forms = tuple(kinds.split())
+        callable_form = _with_out(function) if "out" in forms else function
+        call = _core.composed_function(callable_form)
+        operation = Composed(name or function.__name__, function, forms, namespace, call)
         composed_operations.append(operation)
-        callable_form = _with_out(function) if "out" in operation.kinds else function
         if "method" in operation.kinds:
             method = _core.composed_method(callable_form)
             setattr(_core.Tensor, operation.name, method)
         if "inplace" in operation.kinds:
             setattr(_core.Tensor, operation.name + "_", _core.composed_method(_in_place(function)))
-        return _core.composed_function(callable_form)  # type: ignore[no-any-return]
+        return call  # type: ignore[no-any-return]
 
     return register
 
 
-def alias(name: str, of: str) -> None:
-    """Offers an operation under a second name, in every form the first one has."""
+def alias(name: str, of: str, *, namespace: str = "") -> None:
+    """Offers an operation under a second name, in every form the first one has.
+
+    In a namespace (``weft.special.psi`` is ``weft.digamma``) it is offered as a function only.
+    """
+    second_names.append(SecondName(name, of, namespace))
+    if namespace:
+        return
     for suffix in ("", "_"):
-        method = inspect.getattr_static(_core.Tensor, of + suffix, None)
+        method = vars(_core.Tensor).get(of + suffix)
         if method is not None:
             setattr(_core.Tensor, name + suffix, method)
 
@@ -79,9 +96,7 @@ def write_out(name: str, result: Any, out: Any) -> Any:
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(results)} Tensors")
     for value, target in zip(results, targets, strict=True):
         if not isinstance(target, _core.Tensor):
-            raise TypeError(
-                f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}"
-            )
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}")
         _core._write_out(target, value)
     return out
 

@@ -39,9 +39,7 @@ struct Memory {
 };
 
 // One for each use within a piece; pieces are limited, so these are too.
-struct Scratch {
-  Memory packed, a, b, sums, line;
-};
+struct Scratch { Memory packed, a, b, sums, line; };
 thread_local Scratch scratch;
 
 void* scratch_for_library(size_t bytes) { return scratch.packed.at_least(bytes); }
@@ -129,7 +127,8 @@ void copy_lines(DType dtype, WidenLine widen, const void* from, int64_t lines, i
   }
 }
 
-// A copy of the block without gaps, its lines along the same dimension as in `view` if it has lines.
+// A copy of the block without gaps, its lines along the same dimension as in `view` if it has
+// lines.
 MatrixView copy_block(DType dtype, WidenLine widen, const MatrixView& view, int64_t rows,
                       int64_t columns, Memory& memory) {
   const int64_t item = widen == nullptr ? item_size(dtype) : item_size(DType::Float32);
@@ -251,8 +250,8 @@ void run_block(DType dtype, const Product& whole, const Split& split, int64_t in
   multiply_and_round(dtype, piece.product);
 }
 
-// The first of `parts` matrices of `size` elements becomes the sum of all, in the range given. Part p
-// meets part p + 1, then pairs meet pairs, and so on.
+// The first of `parts` matrices of `size` elements becomes the sum of all, in the range given. Part
+// p meets part p + 1, then pairs meet pairs, and so on.
 template <class T>
 void add_parts(T* sums, int64_t size, int64_t parts, int64_t begin, int64_t end) {
   for (int64_t apart = 1; apart < parts; apart *= 2) {
@@ -279,8 +278,7 @@ void store_sums(DType dtype, const Product& x, T* sums, int64_t row) {
 template <class T> void run_parts(DType dtype, const Product& x, const Split& split) {
   const int64_t size = x.m * x.n;
   Memory memory;
-  T* const sums = static_cast<T*>(
-      memory.at_least(bytes_of(size * split.parts, sizeof(T))));
+  T* const sums = static_cast<T*>(memory.at_least(bytes_of(size * split.parts, sizeof(T))));
   parallel(split.pieces(), [&](int64_t index) {
     Piece piece = piece_of(dtype, x, split, index);
     piece.product.c = sums + piece.part * size + piece.row * x.n + piece.column;
@@ -357,7 +355,8 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, M
   const double work = work_of(m, n, k);
   // Small products are handed out in groups.
   const int64_t group =
-      blocks > 1 ? 1 : std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / std::max(work, 64.0)));
+      blocks > 1 ? 1
+                 : std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / std::max(work, 64.0)));
   parallel((batch + group - 1) / group * blocks, [&](int64_t index) {
     const int64_t first = index / blocks * group, last = std::min(batch, first + group);
     for (int64_t i = first; i < last; ++i) run_block(dtype, product(i), split, index % blocks);
@@ -369,9 +368,12 @@ const char* describe_products() {
     const std::string own = std::string("weft ") + isa_name(chosen_isa());
     const std::string f32 = onednn_wanted() ? "oneDNN" : own;
     const std::string f64 = openblas_wanted_for_f64() ? "OpenBLAS" : own;
-    const std::string bf16 = onednn_wanted() && onednn_multiplies_bf16() ? "oneDNN" : f32 + " in float32";
-    return "float32: " + f32 + "; bfloat16: " + bf16 + "; float16: " + f32 + " in float32; float64: " +
-           f64 + "; complex: " + (openblas_wanted() ? "OpenBLAS" : "weft") + "; small and integer: " + own;
+    const std::string bf16 =
+        onednn_wanted() && onednn_multiplies_bf16() ? "oneDNN" : f32 + " in float32";
+    return "float32: " + f32 + "; bfloat16: " + bf16 + "; float16: " + f32 +
+           " in float32; float64: " + f64 +
+           "; complex: " + (openblas_wanted() ? "OpenBLAS" : "weft") +
+           "; small and integer: " + own;
   }();
   return text.c_str();
 }

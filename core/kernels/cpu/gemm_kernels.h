@@ -25,7 +25,8 @@ struct SmallProducts {
 };
 WEFT_ISA_TABLE(SmallProducts, small_products)
 
-// Products of any size through packed blocks, for where no library is. `scratch` is aligned to 64 bytes.
+// Products of any size through packed blocks, for where no library is. `scratch` is aligned to 64
+// bytes.
 struct BlockedProducts {
   void (*f32)(const Product&, void* scratch);
   void (*f64)(const Product&, void* scratch);

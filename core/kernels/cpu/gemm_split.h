@@ -24,8 +24,8 @@ inline int64_t half(int64_t size, int64_t multiple) {
 
 }  // namespace split_detail
 
-// A piece is worth handing to another thread from this many multiply-adds on; a product with a vector
-// is bound by memory and so takes longer per multiply-add.
+// A piece is worth handing to another thread from this many multiply-adds on; a product with a
+// vector is bound by memory and so takes longer per multiply-add.
 inline constexpr double kLeastWork = 1 << 20;
 inline constexpr double kLeastVectorWork = 1 << 17;
 // Beyond this, pieces are cut further whatever their number: scratch memory stays small.

@@ -24,15 +24,22 @@ int64_t pieces_of(int64_t elements) { return (elements + kPieceElements - 1) / k
 
 // ---- checks -------------------------------------------------------------------------------------
 
-// Whether all of n indices are in range: without a branch, for the compiler to turn into vectors.
+// Whether all of n indices are in range: one of value + size and size - 1 - value is negative where
+// one is not, and sign bits gather without a branch.
 bool all_in_range(const char* index, int64_t stride, int64_t n, int64_t size) {
-  uint64_t outside = 0;
-  const auto range = static_cast<uint64_t>(size) * 2;
-  for (int64_t i = 0; i < n; ++i) {
-    const auto value = static_cast<uint64_t>(at<int64_t>(index + i * stride));
-    outside |= value + static_cast<uint64_t>(size) >= range;
+  const auto limit = static_cast<uint64_t>(size);
+  uint64_t signs = 0;
+  const auto look_at = [&](int64_t value) {
+    const auto v = static_cast<uint64_t>(value);
+    signs |= (v + limit) | (limit - 1 - v);
+  };
+  if (stride == sizeof(int64_t)) {
+    const int64_t* const values = reinterpret_cast<const int64_t*>(index);
+    for (int64_t i = 0; i < n; ++i) look_at(values[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) look_at(at<int64_t>(index + i * stride));
   }
-  return outside == 0;
+  return static_cast<int64_t>(signs) >= 0;
 }
 
 SharedDims<1> dims_of(int ndim, const int64_t* sizes, const int64_t* strides) {
@@ -56,8 +63,8 @@ IndexStatus first_outside(const SharedDims<1>& dims, const char* data, int64_t s
 
 constexpr int64_t kOffsetBlock = 256;
 
-// The places that an advanced index names, in row-major order, beside the elements of `other` (out or
-// values) that belong to them.
+// The places that an advanced index names, in row-major order, beside the elements of `other` (out
+// or values) that belong to them.
 class Places {
  public:
   Places(const AdvancedIndex& index, const Strided& other) : index_(index) {
@@ -140,28 +147,31 @@ template <class Item>
 void get_blocks(const Places& places, const SharedDims<2>& slice, int64_t begin, int64_t end,
                 const char* self, char* out) {
   const int64_t slice_count = slice.count();
-  const bool rows = slice.ndim == 1 && slice.strides[0][0] == sizeof(Item) &&
-                    slice.strides[0][1] == sizeof(Item);
-  places.for_blocks(begin, end, [&](const int64_t* offsets, int64_t n, int64_t at_out, int64_t step) {
-    char* const to = out + at_out;
-    if (slice.ndim == 0) {
-      for (int64_t i = 0; i < n; ++i) at<Item>(to + i * step) = at<Item>(self + offsets[i]);
-    } else if (rows) {
-      for (int64_t i = 0; i < n; ++i) {
-        std::memcpy(to + i * step, self + offsets[i], static_cast<size_t>(slice_count) * sizeof(Item));
-      }
-    } else {
-      for (int64_t i = 0; i < n; ++i) {
-        slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
-          const char* const from_run = self + offsets[i] + begins[0];
-          char* const to_run = to + i * step + begins[1];
-          for (int64_t j = 0; j < length; ++j) {
-            at<Item>(to_run + j * slice.run_stride(1)) = at<Item>(from_run + j * slice.run_stride(0));
+  const bool rows =
+      slice.ndim == 1 && slice.strides[0][0] == sizeof(Item) && slice.strides[0][1] == sizeof(Item);
+  places.for_blocks(
+      begin, end, [&](const int64_t* offsets, int64_t n, int64_t at_out, int64_t step) {
+        char* const to = out + at_out;
+        if (slice.ndim == 0) {
+          for (int64_t i = 0; i < n; ++i) at<Item>(to + i * step) = at<Item>(self + offsets[i]);
+        } else if (rows) {
+          for (int64_t i = 0; i < n; ++i) {
+            std::memcpy(to + i * step, self + offsets[i],
+                        static_cast<size_t>(slice_count) * sizeof(Item));
           }
-        });
-      }
-    }
-  });
+        } else {
+          for (int64_t i = 0; i < n; ++i) {
+            slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+              const char* const from_run = self + offsets[i] + begins[0];
+              char* const to_run = to + i * step + begins[1];
+              for (int64_t j = 0; j < length; ++j) {
+                at<Item>(to_run + j * slice.run_stride(1)) =
+                    at<Item>(from_run + j * slice.run_stride(0));
+              }
+            });
+          }
+        }
+      });
 }
 
 // place(destination, source) for all places in order, on the part [first, first + n) of the slice's
@@ -175,30 +185,32 @@ void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first,
     values += first * slice.strides[d][1];
   }
   const int64_t slice_count = slice.count();
-  places.for_blocks(0, places.count(), [&](const int64_t* offsets, int64_t block, int64_t at_values,
-                                           int64_t step) {
-    const char* const from = values + at_values;
-    if (slice.ndim == 0) {
-      for (int64_t i = 0; i < block; ++i) place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
-      return;
-    }
-    for (int64_t i = 0; i < block; ++i) {
-      slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
-        char* const to_run = self + offsets[i] + begins[0];
-        const char* const from_run = from + i * step + begins[1];
-        const int64_t to_step = slice.run_stride(0), from_step = slice.run_stride(1);
-        if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
-          Item* const to_items = reinterpret_cast<Item*>(to_run);
-          const Item* const from_items = reinterpret_cast<const Item*>(from_run);
-          for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
-        } else {
-          for (int64_t j = 0; j < length; ++j) {
-            place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
-          }
+  places.for_blocks(
+      0, places.count(),
+      [&](const int64_t* offsets, int64_t block, int64_t at_values, int64_t step) {
+        const char* const from = values + at_values;
+        if (slice.ndim == 0) {
+          for (int64_t i = 0; i < block; ++i)
+            place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
+          return;
+        }
+        for (int64_t i = 0; i < block; ++i) {
+          slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+            char* const to_run = self + offsets[i] + begins[0];
+            const char* const from_run = from + i * step + begins[1];
+            const int64_t to_step = slice.run_stride(0), from_step = slice.run_stride(1);
+            if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
+              Item* const to_items = reinterpret_cast<Item*>(to_run);
+              const Item* const from_items = reinterpret_cast<const Item*>(from_run);
+              for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
+            } else {
+              for (int64_t j = 0; j < length; ++j) {
+                place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
+              }
+            }
+          });
         }
       });
-    }
-  });
 }
 
 // Places may repeat, so they keep their order; what is shared out is the slice.
@@ -212,8 +224,8 @@ void put_all(const Places& places, const SharedDims<2>& slice, char* self, const
   }
   const int64_t length = slice.ndim == 0 ? 1 : slice.sizes[longest];
   const int64_t elements = places.count() * slice.count();
-  const int64_t pieces = std::clamp<int64_t>(
-      std::min(elements / kPieceElements, length / kLeastColumns), 1, 16);
+  const int64_t pieces =
+      std::clamp<int64_t>(std::min(elements / kPieceElements, length / kLeastColumns), 1, 16);
   const int64_t width = (length + pieces - 1) / pieces;
   parallel((length + width - 1) / width, [&](int64_t piece) {
     const int64_t first = piece * width;
@@ -267,28 +279,14 @@ void for_line_groups(const Lines<tensors>& lines, Body&& body) {
   });
 }
 
-// visit(line, l) for elements of lines that lie side by side, each line's in order: line by line, or
-// all lines' element 0, then all lines' element 1 where that suits the memory better.
-template <class Visit>
-void visit_lines(bool line_by_line, int64_t lines, int64_t begin, int64_t end, Visit&& visit) {
-  if (line_by_line) {
-    for (int64_t line = 0; line < lines; ++line) {
-      for (int64_t l = begin; l < end; ++l) visit(line, l);
-    }
-  } else {
-    for (int64_t l = begin; l < end; ++l) {
-      for (int64_t line = 0; line < lines; ++line) visit(line, l);
-    }
-  }
-}
-
 struct LineWork {
   const Lines<3>& lines;  // of index, self and, beside the index, src or out
   int64_t self_size, self_step;
 };
 
 // fn(the element of self that the index names, the element beside the index) for elements
-// [begin, end) of neighbouring lines
+// [begin, end) of neighbouring lines, each line's in order: line by line, or all lines' first
+// elements, then all lines' second where that suits the memory better.
 template <class T, class Fn>
 void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t begin, int64_t end,
                  Fn fn) {
@@ -298,13 +296,37 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
   char* const other = lines.line(2, line);
   const int64_t index_next = lines.neighbour_stride(0), self_next = lines.neighbour_stride(1),
                 other_next = lines.neighbour_stride(2);
-  visit_lines(lines.step[0] <= index_next || beside == 1, beside, begin, end,
-              [&](int64_t i, int64_t l) {
-                const int64_t place = wrapped(
-                    at<int64_t>(index + i * index_next + l * lines.step[0]), work.self_size);
-                fn(at<T>(self + i * self_next + place * work.self_step),
-                   at<T>(other + i * other_next + l * lines.step[2]));
-              });
+  const int64_t index_step = lines.step[0], self_step = work.self_step, other_step = lines.step[2];
+  const int64_t size = work.self_size;
+  constexpr int64_t item = sizeof(T);
+  if (index_step > index_next && beside > 1) {
+    for (int64_t l = begin; l < end; ++l) {
+      const char* const index_row = index + l * index_step;
+      char* const other_row = other + l * other_step;
+      for (int64_t i = 0; i < beside; ++i) {
+        const int64_t place = wrapped(at<int64_t>(index_row + i * index_next), size);
+        fn(at<T>(self + i * self_next + place * self_step), at<T>(other_row + i * other_next));
+      }
+    }
+    return;
+  }
+  for (int64_t i = 0; i < beside; ++i) {
+    const char* const index_line = index + i * index_next;
+    char* const self_line = self + i * self_next;
+    char* const other_line = other + i * other_next;
+    if (index_step == sizeof(int64_t) && self_step == item && other_step == item) {
+      const int64_t* const places = reinterpret_cast<const int64_t*>(index_line);
+      T* const self_items = reinterpret_cast<T*>(self_line);
+      T* const other_items = reinterpret_cast<T*>(other_line);
+      for (int64_t l = begin; l < end; ++l)
+        fn(self_items[wrapped(places[l], size)], other_items[l]);
+    } else {
+      for (int64_t l = begin; l < end; ++l) {
+        const int64_t place = wrapped(at<int64_t>(index_line + l * index_step), size);
+        fn(at<T>(self_line + place * self_step), at<T>(other_line + l * other_step));
+      }
+    }
+  }
 }
 
 // For every index. Places may repeat within a line, so that a line is not shared out.
@@ -314,10 +336,45 @@ template <class T, class Fn> void for_all_indexed(const LineWork& work, Fn fn) {
   });
 }
 
+// The 16 bit floats of a line meet in float32 and are rounded once.
 template <class T, class Fn>
-void scatter_with(const LineWork& work, bool include_self, T identity, Fn fn) {
-  if (!include_self) for_all_indexed<T>(work, [&](T& to, T) { to = identity; });
-  for_all_indexed<T>(work, [&](T& to, T from) { to = computed(to, from, fn); });
+void scatter_line_in_float(const LineWork& work, int64_t line, bool include_self, float identity,
+                           Fn fn) {
+  const Lines<3>& lines = work.lines;
+  const char* const index = lines.line(0, line);
+  char* const self = lines.line(1, line);
+  const char* const src = lines.line(2, line);
+  const auto place = [&](int64_t l) {
+    return static_cast<size_t>(wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size));
+  };
+  std::vector<float> sums(static_cast<size_t>(work.self_size));
+  for (int64_t p = 0; p < work.self_size; ++p) {
+    sums[static_cast<size_t>(p)] = math::widen(at<T>(self + p * work.self_step));
+  }
+  if (!include_self) {
+    for (int64_t l = 0; l < lines.length; ++l) sums[place(l)] = identity;
+  }
+  for (int64_t l = 0; l < lines.length; ++l) {
+    float& sum = sums[place(l)];
+    sum = fn(sum, math::widen(at<T>(src + l * lines.step[2])));
+  }
+  for (int64_t p = 0; p < work.self_size; ++p) {
+    at<T>(self + p * work.self_step) = math::cast<T>(sums[static_cast<size_t>(p)]);
+  }
+}
+
+template <class T, class Compute, class Fn>
+void scatter_with(const LineWork& work, bool include_self, Compute identity, Fn fn) {
+  if constexpr (kIsHalf<T>) {
+    for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
+      for (int64_t i = line; i < line + beside; ++i) {
+        scatter_line_in_float<T>(work, i, include_self, identity, fn);
+      }
+    });
+  } else {
+    if (!include_self) for_all_indexed<T>(work, [&](T& to, T) { to = identity; });
+    for_all_indexed<T>(work, [&](T& to, T from) { to = fn(to, from); });
+  }
 }
 
 template <class T> T divided(T sum, int64_t count) {
@@ -338,7 +395,8 @@ template <class T> T divided(T sum, int64_t count) {
 
 // Sums as above, then every place that was written is divided by how many elements met there.
 template <class T> void scatter_mean(const LineWork& work, bool include_self) {
-  scatter_with<T>(work, include_self, T{}, [](auto a, auto b) { return summed(a, b); });
+  using Compute = std::conditional_t<kIsHalf<T>, float, T>;
+  scatter_with<T>(work, include_self, Compute{}, [](Compute a, Compute b) { return summed(a, b); });
   const Lines<3>& lines = work.lines;
   for_line_groups(lines, [&](int64_t line, int64_t beside) {
     std::vector<int64_t> counts(static_cast<size_t>(work.self_size));
@@ -370,7 +428,7 @@ template <class T> void scatter_as(Scatter kind, const LineWork& work, bool incl
     return scatter_with<T>(work, include_self, T{1, 0}, [](T a, T b) { return multiplied(a, b); });
   } else {
     const auto scatter_by = [&](Compute identity, auto fn) {
-      scatter_with<T>(work, include_self, math::cast<T>(identity), fn);
+      scatter_with<T>(work, include_self, identity, fn);
     };
     switch (kind) {
       case Scatter::Sum:
@@ -448,7 +506,8 @@ IndexStatus index_get(int item_size, Strided out, Strided rest, const AdvancedIn
   const SharedDims<2> slice = slice_dims(rest, index, out);
   const Places places(index, out);
   const int64_t count = places.count(), slice_count = slice.count();
-  if (const IndexStatus status = check_places(index); !status || count * slice_count == 0) return status;
+  if (const IndexStatus status = check_places(index); !status || count * slice_count == 0)
+    return status;
   const int64_t group = std::max<int64_t>(1, kPieceElements / slice_count);
   parallel((count + group - 1) / group, [&](int64_t piece) {
     with_item(item_size, [&](auto item) {
@@ -463,7 +522,8 @@ IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Str
                       bool accumulate) {
   const SharedDims<2> slice = slice_dims(rest, index, values);
   const Places places(index, values);
-  if (const IndexStatus status = check_places(index); !status || places.count() * slice.count() == 0) {
+  if (const IndexStatus status = check_places(index);
+      !status || places.count() * slice.count() == 0) {
     return status;
   }
   if (!accumulate) {

@@ -6,7 +6,8 @@
 // Kernels that only move elements take the element's size (1, 2, 4, 8 or 16 bytes) for a dtype.
 //
 // Where several indices name one place, the last one in row-major order wins, and sums are added
-// in that order, whatever the number of threads. 16 bit floats are rounded after every addition.
+// in that order, whatever the number of threads. 16 bit floats are computed in float32 and rounded
+// after every addition by index_put and index_write, once at the end by scatter (as PyTorch does).
 //
 // Made from these: take and put (index the flattened tensor), index_fill and scatter of a number
 // (values whose strides are 0), index_reduce (scatter_reduce with an index of strides 0).
@@ -24,10 +25,10 @@ namespace weft::cpu {
 // The first index, in row-major order, that is out of range.
 struct IndexStatus {
   bool ok = true;
-  int which = 0;          // of several index tensors
-  int64_t value = 0;      // as the user wrote it
-  int64_t position = 0;   // in the index tensor, row-major
-  int64_t size = 0;       // of the dimension that was indexed
+  int which = 0;         // of several index tensors
+  int64_t value = 0;     // as the user wrote it
+  int64_t position = 0;  // in the index tensor, row-major
+  int64_t size = 0;      // of the dimension that was indexed
 
   explicit operator bool() const { return ok; }
 };
@@ -36,9 +37,7 @@ struct IndexStatus {
 IndexStatus check_index(Strided index, int64_t size);
 
 // The smallest and the largest value of an index tensor that is not empty.
-struct IndexRange {
-  int64_t smallest, largest;
-};
+struct IndexRange { int64_t smallest, largest; };
 IndexRange index_range(Strided index);
 
 // ---- copies -------------------------------------------------------------------------------------
@@ -80,9 +79,9 @@ IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided in
 
 enum class Scatter { Assign, Sum, Prod, Mean, Amax, Amin };
 
-// src has at least the sizes of index. Mean divides by the number of elements that met (integers round
-// down); Amax and Amin propagate NaN and are not for complex numbers. Without include_self, what
-// stood in the places that are written does not count.
+// src has at least the sizes of index. Mean divides by the number of elements that met (integers
+// round down); Amax and Amin propagate NaN and are not for complex numbers. Without include_self,
+// what stood in the places that are written does not count.
 IndexStatus scatter(Scatter kind, DType dtype, Strided self, int dim, Strided index, Strided src,
                     bool include_self = true);
 
@@ -107,8 +106,8 @@ void bincount(Strided x, const Strided* weights, DType weights_dtype, int64_t bi
 
 // Where each value would be inserted into the sorted last dimension: before its equals, or, with
 // `right`, after them. NaN comes last. All have as many dimensions, at least 1, and the same sizes
-// but for sorted's last; sorted has strides of 0 where rows are shared. `sorter` (int64, may be
-// null) holds the order in which `sorted` is sorted, with values in range. out is int64.
+// but for sorted's last; sorted has strides of 0 where rows are shared. `sorter` (int64, of
+// sorted's sizes, may be null) holds the order in which sorted is sorted. out is int64.
 IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided values, bool right,
                          const Strided* sorter);
 

@@ -51,7 +51,8 @@ inline void transpose_four(char* dst, int64_t dst_row, const char* src, int64_t 
 }
 #endif
 
-// dst's columns and src's rows are adjacent: tile by tile, so that both sides use whole cache lines.
+// dst's columns and src's rows are adjacent: tile by tile, so that both sides use whole cache
+// lines.
 template <class Item> void transpose_plane(char* dst, const char* src, const Plane& p) {
   for (int64_t i0 = 0; i0 < p.rows; i0 += kTile) {
     const int64_t i1 = std::min(p.rows, i0 + kTile);
@@ -86,8 +87,8 @@ template <class Item> void copy_plane(char* dst, const char* src, const Plane& p
   for (int64_t i = 0; i < p.rows; ++i) copy_row<Item>(dst + i * p.dst_row, src + i * p.src_row, p);
 }
 
-// The order of the dimensions is free: dst's largest stride outermost, then, where another dimension
-// is adjacent in src, that one next to the innermost.
+// The order of the dimensions is free: dst's largest stride outermost, then, where another
+// dimension is adjacent in src, that one next to the innermost.
 struct Order {
   int ndim = 0;
   int dims[kMaxDims];
@@ -97,7 +98,8 @@ struct Order {
     for (int d = 0; d < dst.ndim; ++d) {
       if (dst.sizes[d] == 1) continue;
       int place = ndim++;
-      for (; place > 0 && distance(dst.strides[dims[place - 1]]) < distance(dst.strides[d]); --place) {
+      for (; place > 0 && distance(dst.strides[dims[place - 1]]) < distance(dst.strides[d]);
+           --place) {
         dims[place] = dims[place - 1];
       }
       dims[place] = d;
@@ -139,9 +141,8 @@ void copy_strided(int item_size, Strided dst, Strided src) {
   }
   // Planes of the last two dimensions, cut into bands of rows.
   const int last = dims.ndim - 1;
-  const Plane plane{dims.sizes[last - 1],      dims.sizes[last],
-                    dims.strides[last - 1][0], dims.strides[last][0],
-                    dims.strides[last - 1][1], dims.strides[last][1]};
+  const Plane plane{dims.sizes[last - 1],  dims.sizes[last],          dims.strides[last - 1][0],
+                    dims.strides[last][0], dims.strides[last - 1][1], dims.strides[last][1]};
   SharedDims<2> outer = dims;
   outer.ndim -= 2;
   const int64_t planes = outer.count();

@@ -43,6 +43,7 @@ std::vector<int64_t> count_by_piece(const SharedDims<tensors>& dims, Chosen chos
 // take(run's offsets, position of the element, i, how many were chosen before) for chosen elements.
 template <int tensors, class Chosen, class Take>
 void take_chosen(const SharedDims<tensors>& dims, Chosen chosen, Take take) {
+  constexpr int64_t kBlock = 512;
   const int64_t elements = dims.count();
   std::vector<int64_t> before = count_by_piece(dims, chosen);
   int64_t total = 0;
@@ -52,8 +53,17 @@ void take_chosen(const SharedDims<tensors>& dims, Chosen chosen, Take take) {
     const int64_t begin = piece * kPieceElements;
     dims.for_runs(begin, std::min(elements, begin + kPieceElements),
                   [&](int64_t position, int64_t n, const int64_t* offsets) {
-                    for (int64_t i = 0; i < n; ++i) {
-                      if (chosen(offsets, i)) take(offsets, position + i, i, rank++);
+                    int64_t picked[kBlock];
+                    for (int64_t first = 0; first < n; first += kBlock) {
+                      // Without branches: which elements are chosen cannot be foreseen.
+                      int64_t count = 0;
+                      for (int64_t i = first; i < std::min(n, first + kBlock); ++i) {
+                        picked[count] = i;
+                        count += chosen(offsets, i);
+                      }
+                      for (int64_t j = 0; j < count; ++j) {
+                        take(offsets, position + picked[j], picked[j], rank++);
+                      }
                     }
                   });
   });
@@ -87,13 +97,16 @@ template <bool right, class T> bool stays_before(T element, T value) {
 }
 
 template <bool right, class T>
-int64_t place_in(const char* sorted, int64_t step, int64_t length, const char* sorter,
+int64_t place_in(const char* sorted, int64_t step, int64_t size, const char* sorter,
                  int64_t sorter_step, T value) {
   int64_t begin = 0;
-  while (length > 0) {
+  for (int64_t length = size; length > 0;) {
     const int64_t half = length / 2;
     int64_t middle = begin + half;
-    if (sorter != nullptr) middle = at<int64_t>(sorter + middle * sorter_step);
+    if (sorter != nullptr) {
+      middle = at<int64_t>(sorter + middle * sorter_step);
+      if (middle < 0) middle += size;
+    }
     if (stays_before<right>(at<T>(sorted + middle * step), value)) {
       begin += half + 1;
       length -= half + 1;
@@ -144,7 +157,8 @@ int64_t count_nonzero_elements(DType dtype, Strided self) {
   const SharedDims<1> dims = own_dims(self);
   int64_t total = 0;
   with_dtype(dtype, [&](auto zero) {
-    for (int64_t count : count_by_piece(dims, nonzero_in<decltype(zero)>(self, dims))) total += count;
+    for (int64_t count : count_by_piece(dims, nonzero_in<decltype(zero)>(self, dims)))
+      total += count;
   });
   return total;
 }
@@ -207,8 +221,9 @@ IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided value
           for (int64_t l = first; l < first + n; ++l) {
             const T value = at<T>(from + l * lines.step[0]);
             at<int64_t>(to + l * lines.step[1]) =
-                right ? place_in<true>(row, lines.step[2], length, row_order, lines.step[3], value)
-                      : place_in<false>(row, lines.step[2], length, row_order, lines.step[3], value);
+                right
+                    ? place_in<true>(row, lines.step[2], length, row_order, lines.step[3], value)
+                    : place_in<false>(row, lines.step[2], length, row_order, lines.step[3], value);
           }
           position += n;
         }

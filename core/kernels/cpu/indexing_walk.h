@@ -12,9 +12,7 @@ namespace weft::cpu {
 // Elements of work below which another thread does not pay.
 inline constexpr int64_t kPieceElements = 1 << 15;
 
-struct Item16 {
-  uint64_t low, high;
-};
+struct Item16 { uint64_t low, high; };
 
 // Calls body with a value of an unsigned type of this size.
 template <class Body> void with_item(int item_size, Body&& body) {
@@ -78,16 +76,21 @@ template <int tensors> struct SharedDims {
   // run(position of the first, how many, offset of the first in each tensor).
   template <class Run> void for_runs(int64_t begin, int64_t end, Run&& run) const {
     if (begin >= end) return;
-    const int64_t length = ndim == 0 ? 1 : sizes[ndim - 1];
-    int64_t counters[kMaxDims];
     int64_t offsets[tensors] = {};
+    if (ndim <= 1) {
+      for (int t = 0; t < tensors; ++t) offsets[t] = begin * run_stride(t);
+      run(begin, end - begin, offsets);
+      return;
+    }
+    const int64_t length = sizes[ndim - 1];
+    int64_t counters[kMaxDims];
     int64_t rest = begin;
     for (int d = ndim - 1; d >= 0; --d) {
       counters[d] = rest % sizes[d];
       rest /= sizes[d];
       for (int t = 0; t < tensors; ++t) offsets[t] += counters[d] * strides[d][t];
     }
-    int64_t first = ndim == 0 ? 0 : counters[ndim - 1];
+    int64_t first = counters[ndim - 1];
     for (int64_t position = begin;;) {
       const int64_t n = std::min(length - first, end - position);
       run(position, n, offsets);

@@ -34,8 +34,10 @@ void* open_in(const std::string& directory, const char* file) {
   if (directory.empty()) return nullptr;
   const std::string path = directory + "/" + file;
   if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  // What it depends on may lie beside it and be unknown to the system: then it is found once loaded.
-  if (dlopen((directory + "/libgomp.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return nullptr;
+  // What it depends on may lie beside it and be unknown to the system: then it is found once
+  // loaded.
+  if (dlopen((directory + "/libgomp.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+    return nullptr;
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -195,12 +197,12 @@ class PreparedProduct {
                                {DNNL_ARG_WEIGHTS, nullptr},
                                {DNNL_ARG_DST, nullptr},
                                {DNNL_ARG_SCRATCHPAD, nullptr}};
-    const bool ran = wrap(args[0], a_, const_cast<void*>(product.a.data)) &&
-                     wrap(args[1], b_, const_cast<void*>(product.b.data)) &&
-                     wrap(args[2], c_, product.c) && wrap(args[3], scratch_, scratch_memory) &&
-                     dnn_.stream_create(&stream, dnn_.engine, dnnl_stream_default_flags) ==
-                         dnnl_success &&
-                     dnn_.execute(primitive_, stream, 4, args) == dnnl_success;
+    const bool ran =
+        wrap(args[0], a_, const_cast<void*>(product.a.data)) &&
+        wrap(args[1], b_, const_cast<void*>(product.b.data)) && wrap(args[2], c_, product.c) &&
+        wrap(args[3], scratch_, scratch_memory) &&
+        dnn_.stream_create(&stream, dnn_.engine, dnnl_stream_default_flags) == dnnl_success &&
+        dnn_.execute(primitive_, stream, 4, args) == dnnl_success;
     if (stream != nullptr) dnn_.stream_destroy(stream);
     for (const dnnl_exec_arg_t& arg : args) {
       if (arg.memory != nullptr) dnn_.memory_destroy(arg.memory);
@@ -232,8 +234,8 @@ class PreparedProduct {
         dnn_.attr_create(&attr) == dnnl_success &&
         dnn_.attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
         dnn_.post_ops_create(&post_ops) == dnnl_success &&
-        (!x.accumulate || dnn_.post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef) ==
-                              dnnl_success) &&
+        (!x.accumulate ||
+         dnn_.post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef) == dnnl_success) &&
         dnn_.attr_set_post_ops(attr, post_ops) == dnnl_success &&
         dnn_.matmul_create(&primitive_desc_, dnn_.engine, a_, b_, nullptr, c_, attr) ==
             dnnl_success &&
@@ -320,8 +322,8 @@ struct Operand {
   }
 };
 
-// False where no stride is 1, or where lines overlap or repeat, which libraries reject. The strides of
-// dimensions of size 1 mean nothing and are made up.
+// False where no stride is 1, or where lines overlap or repeat, which libraries reject. The strides
+// of dimensions of size 1 mean nothing and are made up.
 bool describe_operand(const MatrixView& view, int64_t rows, int64_t columns, Operand& operand) {
   if (view.col_stride == 1 || columns == 1) {
     operand = {false, rows == 1 ? columns : view.row_stride};
@@ -373,7 +375,8 @@ OneThread::~OneThread() {
 bool onednn_product_f32(const Product& x) {
   const OneDnn* const dnn = onednn();
   Operand a, b;
-  if (dnn == nullptr || !describe_operand(x.a, x.m, x.k, a) || !describe_operand(x.b, x.k, x.n, b)) {
+  if (dnn == nullptr || !describe_operand(x.a, x.m, x.k, a) ||
+      !describe_operand(x.b, x.k, x.n, b)) {
     return false;
   }
   const OneThread one_thread;
@@ -427,7 +430,8 @@ bool openblas_is_widest() {
 bool openblas_product(DType dtype, const Product& x) {
   const OpenBlas* const blas = openblas();
   Operand a, b;
-  if (blas == nullptr || !describe_operand(x.a, x.m, x.k, a) || !describe_operand(x.b, x.k, x.n, b)) {
+  if (blas == nullptr || !describe_operand(x.a, x.m, x.k, a) ||
+      !describe_operand(x.b, x.k, x.n, b)) {
     return false;
   }
   for (int64_t number : {x.m, x.n, x.k, a.line_stride, b.line_stride, x.c_row_stride}) {

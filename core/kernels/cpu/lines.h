@@ -12,8 +12,8 @@ namespace weft::cpu {
 // Size 1 dims are dropped and dims that are one in all of the tensors are merged.
 template <int tensors> struct Lines {
   int ndim = 0;
-  int64_t count = 1;   // lines
-  int64_t length = 1;  // elements per line
+  int64_t count = 1;      // lines
+  int64_t length = 1;     // elements per line
   int64_t step[tensors];  // bytes between the elements of a line
   int64_t sizes[kMaxDims];
   int64_t strides[tensors][kMaxDims];

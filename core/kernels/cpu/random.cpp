@@ -14,9 +14,6 @@ namespace weft::cpu {
 
 namespace {
 
-using random::narrow_steps;
-using random::wide_steps;
-
 constexpr int64_t kStepsPerPiece = 8192;
 
 // Calls body(words, first element, elements) for groups of at most kRandomSteps steps; every step
@@ -54,13 +51,13 @@ int64_t fill_with(Stream stream, DType type, FillLoop<T> loop, double a, double 
   const int64_t size = item_size(type);
   return for_words(stream, n, sizeof(T) == 4 ? kNarrow : kWide,
                    [&](const uint32_t* words, int64_t first, int64_t count) {
-    alignas(64) T buffer[4 * kRandomSteps];
-    char* place = static_cast<char*>(out) + first * size;
-    T* to = in_place ? reinterpret_cast<T*>(place) : buffer;
-    loop(words, count, a, b, to);
-    if (then) then(to, count);
-    if (!in_place) store(buffer, count, place, size);
-  });
+                     alignas(64) T buffer[4 * kRandomSteps];
+                     char* place = static_cast<char*>(out) + first * size;
+                     T* to = in_place ? reinterpret_cast<T*>(place) : buffer;
+                     loop(words, count, a, b, to);
+                     if (then) then(to, count);
+                     if (!in_place) store(buffer, count, place, size);
+                   });
 }
 
 // Floating types: float64 from wide draws, the others from narrow ones.
@@ -74,7 +71,8 @@ int64_t fill_floats(Stream stream, DType type, FillLoop<float> narrow, FillLoop<
 // Loads weights or probabilities as double.
 void load_doubles(DType type, const void* x, int64_t first, int64_t n, double* out) {
   const int64_t size = item_size(type);
-  convert_table().loads(type, Compute::Float64)(static_cast<const char*>(x) + first * size, size, n, out);
+  convert_table().loads(type, Compute::Float64)(static_cast<const char*>(x) + first * size, size, n,
+                                                out);
 }
 
 }  // namespace
@@ -84,9 +82,11 @@ int64_t fill_uniform(Stream stream, DType type, double from, double to, void* ou
   return fill_floats(stream, type, table.uniform_float, table.uniform_double, from, to, out, n);
 }
 
-int64_t fill_normal(Stream stream, DType type, double mean, double deviation, void* out, int64_t n) {
+int64_t fill_normal(Stream stream, DType type, double mean, double deviation, void* out,
+                    int64_t n) {
   const RandomTable& table = random_table();
-  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out, n);
+  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out,
+                     n);
 }
 
 int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation, void* out,
@@ -98,7 +98,8 @@ int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation
 
 int64_t fill_exponential(Stream stream, DType type, double rate, void* out, int64_t n) {
   const RandomTable& table = random_table();
-  return fill_floats(stream, type, table.exponential_float, table.exponential_double, rate, 0, out, n);
+  return fill_floats(stream, type, table.exponential_float, table.exponential_double, rate, 0, out,
+                     n);
 }
 
 int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void* out, int64_t n) {
@@ -107,7 +108,8 @@ int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void
 }
 
 int64_t fill_geometric(Stream stream, DType type, double p, void* out, int64_t n) {
-  return fill_with<double>(stream, type, random_table().geometric, math::log1p(-p), 0, nullptr, out, n);
+  return fill_with<double>(stream, type, random_table().geometric, math::log1p(-p), 0, nullptr, out,
+                           n);
 }
 
 int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n) {
@@ -120,7 +122,8 @@ int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n
   });
 }
 
-int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out, int64_t n) {
+int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out,
+                       int64_t n) {
   const ConvertTable::Store store = convert_table().stores(Compute::Int32, type);
   const int64_t size = item_size(type);
   return for_words(stream, n, kNarrow, [&](const uint32_t* words, int64_t first, int64_t count) {
@@ -157,7 +160,8 @@ int64_t fill_permutation(Stream stream, DType type, void* out, int64_t n) {
         }
       });
   argsort_keys(keys.get(), n, order.get());
-  convert_table().stores(Compute::Int64, type)(order.get(), n, static_cast<char*>(out), item_size(type));
+  convert_table().stores(Compute::Int64, type)(order.get(), n, static_cast<char*>(out),
+                                               item_size(type));
   return steps;
 }
 
@@ -192,19 +196,20 @@ int64_t draw_with_replacement(Stream stream, DType type, const void* weights, in
   char* in_data = static_cast<char*>(const_cast<void*>(weights));
   scan(Scan::Sum, type, DType::Float64, Strided{in_data, 2, sizes, in_strides},
        Strided{reinterpret_cast<char*>(cumulated.get()), 2, sizes, out_strides}, 1);
-  return for_words(stream, rows * draws, kWide,
-                   [&](const uint32_t* words, int64_t first, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      const double* row = cumulated.get() + (first + i) / draws * categories;
-      const double unit = random::unit_double(random::wide_word(words[2 * i], words[2 * i + 1]));
-      const double* found = std::upper_bound(row, row + categories, unit * row[categories - 1]);
-      // Rounding may reach the total: then the last category that has any weight.
-      if (found == row + categories) {
-        found = std::lower_bound(row, row + categories, row[categories - 1]);
-      }
-      out[first + i] = found - row;
-    }
-  });
+  return for_words(
+      stream, rows * draws, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+          const double* row = cumulated.get() + (first + i) / draws * categories;
+          const double unit =
+              random::unit_double(random::wide_word(words[2 * i], words[2 * i + 1]));
+          const double* found = std::upper_bound(row, row + categories, unit * row[categories - 1]);
+          // Rounding may reach the total: then the last category that has any weight.
+          if (found == row + categories) {
+            found = std::lower_bound(row, row + categories, row[categories - 1]);
+          }
+          out[first + i] = found - row;
+        }
+      });
 }
 
 // Without: the largest weight / exponential draw come first (a race of exponential clocks).
@@ -226,7 +231,8 @@ int64_t draw_without_replacement(Stream stream, DType type, const void* weights,
   }
   const int64_t sizes[2] = {rows, categories}, out_sizes[2] = {rows, draws};
   const int64_t strides[2] = {categories * 8, 8}, out_strides[2] = {draws * 8, 8};
-  topk(DType::Float64, draws, true, Strided{reinterpret_cast<char*>(races.get()), 2, sizes, strides},
+  topk(DType::Float64, draws, true,
+       Strided{reinterpret_cast<char*>(races.get()), 2, sizes, strides},
        Strided{nullptr, 2, out_sizes, out_strides},
        Strided{reinterpret_cast<char*>(out), 2, out_sizes, out_strides}, 1);
   return steps;

@@ -25,7 +25,8 @@ int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void
 int64_t fill_geometric(Stream stream, DType type, double p, void* out, int64_t n);
 int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n);
 // One probability per element, of a floating type. Both forms draw the same for the same p.
-int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out, int64_t n);
+int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out,
+                       int64_t n);
 
 // Integers in [low, high), stored as any real type. high <= low stands for all of int64.
 int64_t fill_integers(Stream stream, DType type, int64_t low, int64_t high, void* out, int64_t n);

@@ -13,10 +13,12 @@ enum class Ending { Plain, Mean, Root, Spread, SpreadRoot };
 
 template <Ending ending, class T> T end_of(T x, const Finish& finish) {
   if constexpr (ending == Ending::Mean) return x / static_cast<T>(finish.n);
-  else if constexpr (ending == Ending::Root) return math::sqrt(x);
-  else if constexpr (ending == Ending::Spread) return x / static_cast<T>(finish.divisor);
-  else if constexpr (ending == Ending::SpreadRoot) return math::sqrt(x / static_cast<T>(finish.divisor));
-  else return x;
+  if constexpr (ending == Ending::Root) return math::sqrt(x);
+  if constexpr (ending == Ending::Spread) return x / static_cast<T>(finish.divisor);
+  if constexpr (ending == Ending::SpreadRoot) {
+    return math::sqrt(x / static_cast<T>(finish.divisor));
+  }
+  return x;
 }
 template <Ending ending> Complex64 end_of(Complex64 x, const Finish& finish) {
   return {end_of<ending>(x.re, finish), end_of<ending>(x.im, finish)};
@@ -192,6 +194,14 @@ int64_t product(int ndim, const int64_t* sizes) {
   return n;
 }
 
+bool is_contiguous(int ndim, const int64_t* sizes, const int64_t* strides, int64_t item) {
+  for (int d = ndim - 1; d >= 0; --d) {
+    if (strides[d] != item && sizes[d] != 1) return false;
+    item *= sizes[d];
+  }
+  return true;
+}
+
 }  // namespace
 
 void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, int reduced_ndim,
@@ -201,12 +211,16 @@ void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, 
   const int64_t n = product(reduced_ndim, reduced_sizes);
   const Finish finish{asked.finish, item_size(out), n, 0};
   const bool converts = asked.counts || !is_stored_as(in, asked.compute);
-  // One short sequence that can be read in place: all that small tensors need.
-  if (outer.ndim == 0 && n <= reduction::kChunk && !converts &&
-      (n == 1 || (reduced_ndim == 1 && reduced_strides[0] == item_size(in)))) {
-    alignas(16) char accumulator[16];
-    kernel.rows(outer.data, 0, 1, n, nullptr, 0, accumulator);
-    return finish.loop(finish, accumulator, 1, out_data, 1, out_index);
+  // A few short sequences that can be read in place: all that small tensors need.
+  constexpr int64_t kFew = 64;
+  const int64_t rows = outer.ndim == 0 ? 1 : outer.sizes[0];
+  if (outer.ndim <= 1 && rows <= kFew && rows * n <= 4 * reduction::kChunk &&
+      n <= reduction::kChunk && !converts &&
+      is_contiguous(reduced_ndim, reduced_sizes, reduced_strides, item_size(in))) {
+    alignas(16) char accumulators[kFew * kMaxComputeSize];
+    kernel.rows(outer.data, outer.ndim == 0 ? 0 : outer.strides[0], rows, n, nullptr, 0,
+                accumulators);
+    return finish.loop(finish, accumulators, rows, out_data, 1, out_index);
   }
   ReducePlan plan;
   plan.kernel = &kernel;
@@ -229,13 +243,13 @@ void moments(DType in, DType out, void* mean, void* spread, Spread kind, double 
   const int64_t n = product(reduced_ndim, reduced_sizes);
   const Compute compute = compute_of_sum(in, out, false);
   const double left = static_cast<double>(n) - correction;
-  Finish::Loop spread_loop = kind == Spread::SumOfSquares ? finish_to<Ending::Plain>(compute, out)
-                             : kind == Spread::Variance   ? finish_to<Ending::Spread>(compute, out)
-                                                          : finish_to<Ending::SpreadRoot>(compute, out);
+  const auto spread_to = kind == Spread::SumOfSquares ? finish_to<Ending::Plain>
+                         : kind == Spread::Variance   ? finish_to<Ending::Spread>
+                                                      : finish_to<Ending::SpreadRoot>;
   ReducePlan plan;
   plan.kernel = &kernel_of(TreeOp::Sum, compute);
   plan.around = &kernel_of(TreeOp::SumOfSquaresAround, compute);
-  plan.finish = {spread_loop, item_size(out), n, left > 0 ? left : 0};
+  plan.finish = {spread_to(compute, out), item_size(out), n, left > 0 ? left : 0};
   plan.finish_mean = {finish_to<Ending::Plain>(compute, out), item_size(out), n, 0};
   plan.out = spread;
   plan.mean_out = mean;

@@ -13,16 +13,22 @@
 namespace weft::cpu {
 
 enum class Reduction {
-  Sum,           // out: a float (complex) type, or int64 for integers and bool
-  Mean,          // out: a float or complex type; the sum over the number of elements
-  Prod,          // as Sum
-  Amax, Amin,    // out = in; a NaN wins
-  Any, All,      // out: bool
+  Sum,   // out: a float (complex) type, or int64 for integers and bool
+  Mean,  // out: a float or complex type; the sum over the number of elements
+  Prod,  // as Sum
+  Amax,  // out = in; a NaN wins
+  Amin,
+  Any,  // out: bool
+  All,
   CountNonzero,  // out: int64
-  NanSum,        // as Sum, floats only
-  SumOfSquares, SumOfAbs, EuclideanNorm,  // floats only
-  ArgMax, ArgMin,                // out: int64, the flat index of the first extreme; a NaN wins
-  MaxWithIndex, MinWithIndex,    // out = in, and the indices in out_index
+  NanSum,        // as Sum; this and the next three for floats only
+  SumOfSquares,
+  SumOfAbs,
+  EuclideanNorm,
+  ArgMax,  // out: int64, the flat index of the first extreme; a NaN wins; not for empty sequences
+  ArgMin,
+  MaxWithIndex,  // out = in, and the indices as of ArgMax in out_index
+  MinWithIndex,
 };
 
 // `outer` is the input: its data, and the sizes and strides of the dims that are kept. The results

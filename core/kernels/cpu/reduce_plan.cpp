@@ -78,7 +78,8 @@ class Runner {
     if (outputs_ == 0) return;
     if (groups_ > 1) return run_groups();
     // Small blocks share a piece.
-    const int64_t per_piece = std::max<int64_t>(1, kPieceElements / (width_ * std::max<int64_t>(1, n_)));
+    const int64_t per_piece =
+        std::max<int64_t>(1, kPieceElements / (width_ * std::max<int64_t>(1, n_)));
     const bool small = outputs_ * std::max<int64_t>(1, n_) <= kPieceElements / 2;
     const int64_t pieces = small ? 1 : ceil_divide(units_, per_piece);
     const int64_t share = small ? units_ : per_piece;
@@ -106,15 +107,19 @@ class Runner {
       if (stride != 0 && (nearest < 0 || stride < magnitude(kept.strides[nearest]))) nearest = d;
       if (longest < 0 || kept.sizes[d] > kept.sizes[longest]) longest = d;
     }
-    by_columns_ = nearest >= 0 && n_ > 0 && magnitude(kept.strides[nearest]) < magnitude(inner_stride_);
+    by_columns_ =
+        nearest >= 0 && n_ > 0 && magnitude(kept.strides[nearest]) < magnitude(inner_stride_);
     block_dim_ = by_columns_ ? nearest : longest;
     block_stride_ = block_dim_ < 0 ? 0 : kept.strides[block_dim_];
     block_out_stride_ = block_dim_ < 0 ? 1 : out_strides_[block_dim_];
     block_size_ = block_dim_ < 0 ? 1 : kept.sizes[block_dim_];
     const int64_t lanes = std::max(2, reduction::lanes_in_use(n_));
-    int64_t width = by_columns_ ? std::min<int64_t>(1024, kLaneBytes / (plan_.kernel->lane_size * lanes))
-                  : chunks_ > 1 ? 1
-                                : std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, n_));
+    int64_t width = 1;
+    if (by_columns_) {
+      width = std::min<int64_t>(1024, kLaneBytes / (plan_.kernel->lane_size * lanes));
+    } else if (chunks_ == 1) {
+      width = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, n_));
+    }
     width_ = std::min(width, std::max<int64_t>(1, block_size_));
     blocks_ = ceil_divide(block_size_, width_);
     units_ = block_size_ == 0 ? 0 : blocks_ * (outputs_ / block_size_);
@@ -164,7 +169,8 @@ class Runner {
       reduce_chunks(*plan_.kernel, part, 0, chunks_, nullptr, accumulators);
       if (plan_.around != nullptr) {
         divide_by_n(accumulators, part.width, means);
-        if (plan_.mean_out) finish(plan_.finish_mean, means, whole, from, part.width, plan_.mean_out);
+        if (plan_.mean_out)
+          finish(plan_.finish_mean, means, whole, from, part.width, plan_.mean_out);
         if (plan_.out == nullptr) continue;
         reduce_chunks(*plan_.around, part, 0, chunks_, means, accumulators);
       }
@@ -181,7 +187,8 @@ class Runner {
       for (int64_t unit = 0; unit < units_; ++unit) {
         const Block whole = block(unit);
         char* mean = means.get() + unit * width_ * plan_.compute_size;
-        divide_by_n(results.get() + unit * width_ * plan_.kernel->accumulator_size, whole.width, mean);
+        divide_by_n(results.get() + unit * width_ * plan_.kernel->accumulator_size, whole.width,
+                    mean);
         if (plan_.mean_out) finish(plan_.finish_mean, mean, whole, 0, whole.width, plan_.mean_out);
       }
       if (plan_.out == nullptr) return;
@@ -219,7 +226,8 @@ class Runner {
       }
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        static_cast<double*>(means)[i] = static_cast<const double*>(sums)[i] / static_cast<double>(n_);
+        static_cast<double*>(means)[i] =
+            static_cast<const double*>(sums)[i] / static_cast<double>(n_);
       }
     }
   }
@@ -267,7 +275,8 @@ class Runner {
       if (by_columns_) {
         chunk_by_columns(kernel, block, first, n, center, to);
       } else if (row_reads_in_place_) {
-        kernel.rows(block.data + first * inner_stride_, block_stride_, block.width, n, center, first, to);
+        kernel.rows(block.data + first * inner_stride_, block_stride_, block.width, n, center,
+                    first, to);
       } else {
         chunk_by_rows(kernel, block, first, n, center, to);
       }
@@ -374,7 +383,8 @@ class Runner {
     for (int64_t row = 0; row < rows; row += batch) {
       const int64_t count = std::min(batch, rows - row);
       for (int64_t r = 0; r < count; ++r) {
-        plan_.convert(data + (row + r) * inner_stride_, block_stride_, width, buffer + r * row_bytes);
+        plan_.convert(data + (row + r) * inner_stride_, block_stride_, width,
+                      buffer + r * row_bytes);
       }
       kernel.columns(lanes, width, buffer, row_bytes, count, first_row + row, center);
     }

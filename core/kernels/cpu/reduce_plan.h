@@ -29,10 +29,10 @@ struct ReducePlan {
   const TreeKernel* kernel;
   const TreeKernel* around;  // the second pass, around the mean; or null
   Finish finish;
-  Finish finish_mean;        // used when `around` is set
+  Finish finish_mean;  // used when `around` is set
   ConvertTable::Load convert;
   int in_size, compute_size;
-  bool needs_convert;        // false: elements can be read where they are
+  bool needs_convert;  // false: elements can be read where they are
   const char* data;
   ReduceDims kept, reduced;  // coalesced
   void* out;

@@ -17,7 +17,7 @@ using reduction::kSegment;
 
 constexpr int64_t kPieceElements = 32768;
 constexpr int64_t kBatch = 8 * kSegment;  // elements that are converted at a time
-constexpr int64_t kWidth = 128;  // lines that are scanned side by side
+constexpr int64_t kWidth = 128;           // lines that are scanned side by side
 
 int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,9 +26,13 @@ class Scanner {
  public:
   Scanner(const ScanKernel& kernel, Compute compute, DType in, DType out, const Strided& x,
           const Strided& y, int dim)
-      : kernel_(kernel), lines_({&x, &y}, dim), size_(size_of(compute)),
-        load_(convert_table().loads(in, compute)), store_(convert_table().stores(compute, out)),
-        x_is_compute_(is_stored_as(in, compute)), y_is_compute_(is_stored_as(out, compute)) {}
+      : kernel_(kernel),
+        lines_({&x, &y}, dim),
+        size_(size_of(compute)),
+        load_(convert_table().loads(in, compute)),
+        store_(convert_table().stores(compute, out)),
+        x_is_compute_(is_stored_as(in, compute)),
+        y_is_compute_(is_stored_as(out, compute)) {}
 
   void run() {
     if (lines_.count == 0 || lines_.length == 0) return;
@@ -146,36 +150,53 @@ class Scanner {
   const bool x_is_compute_, y_is_compute_;
 };
 
+// Nothing compares with a NaN, so one that is best gives way only to the next NaN.
 template <class T> bool takes_over(Extreme kind, T candidate, T best) {
-  if (math::is_nan(candidate)) return true;
-  if (math::is_nan(best)) return false;
-  return kind == Extreme::Largest ? candidate >= best : candidate <= best;
+  const bool reaches = kind == Extreme::Largest ? candidate >= best : candidate <= best;
+  return reaches | (candidate != candidate);
+}
+
+// `width` neighbouring lines at a time.
+template <class T, int width>
+void extremes_of_lines(Extreme kind, const Lines<3>& lines, int64_t first) {
+  const char* x = lines.line(0, first);
+  char* values = lines.line(1, first);
+  char* places = lines.line(2, first);
+  const int64_t next_x = lines.neighbour_stride(0), next_value = lines.neighbour_stride(1),
+                next_place = lines.neighbour_stride(2);
+  T best[width];
+  int64_t index[width] = {};
+  for (int w = 0; w < width; ++w) best[w] = *reinterpret_cast<const T*>(x + w * next_x);
+  for (int64_t i = 0; i < lines.length; ++i) {
+    for (int w = 0; w < width; ++w) {
+      const T candidate = *reinterpret_cast<const T*>(x + w * next_x);
+      const bool takes = takes_over(kind, math::widen(candidate), math::widen(best[w]));
+      best[w] = takes ? candidate : best[w];
+      index[w] = takes ? i : index[w];
+      *reinterpret_cast<T*>(values + w * next_value) = best[w];
+      *reinterpret_cast<int64_t*>(places + w * next_place) = index[w];
+    }
+    x += lines.step[0];
+    values += lines.step[1];
+    places += lines.step[2];
+  }
 }
 
 template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
+  constexpr int kTogether = 16;
+  const bool neighbours_are_closer =
+      lines.ndim > 0 && magnitude(lines.neighbour_stride(1)) < magnitude(lines.step[1]);
+  const int64_t together = neighbours_are_closer ? kTogether : 1;
   const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines.length);
   parallel(ceil_divide(lines.count, per_piece), [&](int64_t piece) {
     const int64_t end = std::min(lines.count, (piece + 1) * per_piece);
-    for (int64_t line = piece * per_piece; line < end; ++line) {
-      const char* x = lines.line(0, line);
-      char* value = lines.line(1, line);
-      char* place = lines.line(2, line);
-      T best = *reinterpret_cast<const T*>(x);
-      auto widest = math::widen(best);
-      int64_t index = 0;
-      for (int64_t i = 0; i < lines.length; ++i) {
-        const T stored = *reinterpret_cast<const T*>(x);
-        const auto candidate = math::widen(stored);
-        if (takes_over(kind, candidate, widest)) {
-          best = stored;
-          widest = candidate;
-          index = i;
-        }
-        *reinterpret_cast<T*>(value) = best;
-        *reinterpret_cast<int64_t*>(place) = index;
-        x += lines.step[0];
-        value += lines.step[1];
-        place += lines.step[2];
+    for (int64_t line = piece * per_piece; line < end;) {
+      if (end - line >= together && lines.neighbours(line) >= together && together > 1) {
+        extremes_of_lines<T, kTogether>(kind, lines, line);
+        line += together;
+      } else {
+        extremes_of_lines<T, 1>(kind, lines, line);
+        ++line;
       }
     }
   });
@@ -191,7 +212,8 @@ void scan(Scan kind, DType in, DType out, Strided x, Strided y, int dim) {
   Scanner(kernel, compute, in, out, x, y, dim).run();
 }
 
-void running_extreme(Extreme kind, DType type, Strided x, Strided values, Strided indices, int dim) {
+void running_extreme(Extreme kind, DType type, Strided x, Strided values, Strided indices,
+                     int dim) {
   const Lines<3> lines({&x, &values, &indices}, dim);
   if (lines.count == 0 || lines.length == 0) return;
   switch (type) {

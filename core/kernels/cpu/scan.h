@@ -9,7 +9,8 @@
 namespace weft::cpu {
 
 enum class Scan {
-  Sum, Prod,  // out: int64 for integers and bool, else a float or complex type
+  Sum,        // out: int64 for integers and bool, else a float or complex type
+  Prod,       // likewise
   LogAddExp,  // floats only
 };
 

@@ -56,7 +56,8 @@ void write_entries(const Lines<3>& lines, int64_t line, const Entry* entries, in
   if (lines.data[kValues] != nullptr) {
     char* to = lines.line(kValues, line);
     for (int64_t i = 0; i < n; ++i, to += lines.step[kValues]) {
-      *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(x + entries[i].place() * lines.step[kX]);
+      *reinterpret_cast<T*>(to) =
+          *reinterpret_cast<const T*>(x + entries[i].place() * lines.step[kX]);
     }
   }
   if (lines.data[kIndices] != nullptr) {
@@ -71,7 +72,8 @@ void write_entries(const Lines<3>& lines, int64_t line, const Entry* entries, in
 template <class Entry, class Body>
 void for_each_line(const Lines<3>& lines, int64_t room, Body body) {
   if (lines.count == 0) return;
-  const int64_t per_piece = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, lines.length));
+  const int64_t per_piece =
+      std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, lines.length));
   parallel((lines.count + per_piece - 1) / per_piece, [&](int64_t piece) {
     constexpr int64_t kOnStack = 256;
     Entry few[kOnStack];
@@ -140,42 +142,45 @@ template <class T>
 void median_of_type(bool ignore_nan, const Lines<3>& lines) {
   with_entry<T>(lines.length, [&](auto entry) {
     using Entry = decltype(entry);
-    for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
-      const char* x = lines.line(kX, line);
-      int64_t n = lines.length, nans = 0, first_nan = 0;
-      for (int64_t i = n - 1; i >= 0; --i) {
-        if (!is_nan_element(*reinterpret_cast<const T*>(x + i * lines.step[kX]))) continue;
-        first_nan = i;
-        ++nans;
-      }
-      if (nans > 0 && (!ignore_nan || nans == n)) {
-        entries[0] = Entry::make(0, first_nan);
-        return write_entries<T>(lines, line, entries, 1);
-      }
-      read_entries<T>(x, lines.step[kX], n, false, entries);
-      write_rank<T>(lines, line, entries, n, (n - nans - 1) / 2);  // NaNs have the highest ranks
-    });
+    for_each_line<Entry>(
+        lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
+          const char* x = lines.line(kX, line);
+          int64_t n = lines.length, nans = 0, first_nan = 0;
+          for (int64_t i = n - 1; i >= 0; --i) {
+            if (!is_nan_element(*reinterpret_cast<const T*>(x + i * lines.step[kX]))) continue;
+            first_nan = i;
+            ++nans;
+          }
+          if (nans > 0 && (!ignore_nan || nans == n)) {
+            entries[0] = Entry::make(0, first_nan);
+            return write_entries<T>(lines, line, entries, 1);
+          }
+          read_entries<T>(x, lines.step[kX], n, false, entries);
+          write_rank<T>(lines, line, entries, n,
+                        (n - nans - 1) / 2);  // NaNs have the highest ranks
+        });
   });
 }
 
 template <class T> void mode_of_type(const Lines<3>& lines) {
   with_entry<T>(lines.length, [&](auto entry) {
     using Entry = decltype(entry);
-    for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
-      const int64_t n = lines.length;
-      read_entries<T>(lines.line(kX, line), lines.step[kX], n, false, entries);
-      sort_entries<Entry, kKeyBits<T, Entry>>(entries, n, spare);
-      int64_t best = 0, best_length = 0, begin = 0;
-      for (int64_t i = 1; i <= n; ++i) {
-        if (i < n && entries[i].key() == entries[begin].key()) continue;
-        if (i - begin > best_length) {
-          best_length = i - begin;
-          best = i - 1;
-        }
-        begin = i;
-      }
-      write_entries<T>(lines, line, entries + best, 1);
-    });
+    for_each_line<Entry>(lines, lines.length,
+                         [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
+                           const int64_t n = lines.length;
+                           read_entries<T>(lines.line(kX, line), lines.step[kX], n, false, entries);
+                           sort_entries<Entry, kKeyBits<T, Entry>>(entries, n, spare);
+                           int64_t best = 0, best_length = 0, begin = 0;
+                           for (int64_t i = 1; i <= n; ++i) {
+                             if (i < n && entries[i].key() == entries[begin].key()) continue;
+                             if (i - begin > best_length) {
+                               best_length = i - begin;
+                               best = i - 1;
+                             }
+                             begin = i;
+                           }
+                           write_entries<T>(lines, line, entries + best, 1);
+                         });
   });
 }
 
@@ -187,21 +192,22 @@ void sort(DType type, bool descending, Strided x, Strided values, Strided indice
     using T = decltype(element);
     with_entry<T>(lines.length, [&](auto entry) {
       using Entry = decltype(entry);
-      for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
-        read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, descending, entries);
-        sort_entries<Entry, kKeyBits<T, Entry>>(entries, lines.length, spare);
-        write_entries<T>(lines, line, entries, lines.length);
-      });
+      for_each_line<Entry>(lines, lines.length,
+                           [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
+                             read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length,
+                                             descending, entries);
+                             sort_entries<Entry, kKeyBits<T, Entry>>(entries, lines.length, spare);
+                             write_entries<T>(lines, line, entries, lines.length);
+                           });
     });
   });
 }
 
-void topk(DType type, int64_t k, bool largest, Strided x, Strided values, Strided indices, int dim) {
+void topk(DType type, int64_t k, bool largest, Strided x, Strided values, Strided indices,
+          int dim) {
   if (k == 0) return;
   const Lines<3> lines({&x, &values, &indices}, dim);
-  with_real_type(type, [&](auto element) {
-    topk_of_type<decltype(element)>(k, largest, lines);
-  });
+  with_real_type(type, [&](auto element) { topk_of_type<decltype(element)>(k, largest, lines); });
 }
 
 void kth_value(DType type, int64_t k, Strided x, Strided values, Strided indices, int dim) {
@@ -210,10 +216,11 @@ void kth_value(DType type, int64_t k, Strided x, Strided values, Strided indices
     using T = decltype(element);
     with_entry<T>(lines.length, [&](auto entry) {
       using Entry = decltype(entry);
-      for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
-        read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, false, entries);
-        write_rank<T>(lines, line, entries, lines.length, k - 1);
-      });
+      for_each_line<Entry>(
+          lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
+            read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, false, entries);
+            write_rank<T>(lines, line, entries, lines.length, k - 1);
+          });
     });
   });
 }
@@ -243,7 +250,8 @@ int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inve
       sort_entries<Entry, kKeyBits<T, Entry>>(entries.get(), n, spare);
       for (int64_t i = 0; i < n; ++i) {
         const T value = from[entries[i].place()];
-        const bool is_new = i == 0 || entries[i].key() != entries[i - 1].key() || is_nan_element(value);
+        const bool is_new =
+            i == 0 || entries[i].key() != entries[i - 1].key() || is_nan_element(value);
         if (is_new) {
           if (counts) counts[distinct] = 0;
           to[distinct++] = value;
@@ -286,7 +294,8 @@ void argsort_keys(const uint64_t* keys, int64_t n, int64_t* order) {
   }
   const auto entries = buffer_of<ShortEntry>(n);
   std::unique_ptr<ShortEntry[]> spare;
-  for (int64_t i = 0; i < n; ++i) entries[i] = ShortEntry::make(static_cast<uint32_t>(keys[i] >> 32), i);
+  for (int64_t i = 0; i < n; ++i)
+    entries[i] = ShortEntry::make(static_cast<uint32_t>(keys[i] >> 32), i);
   sort_entries<ShortEntry, 32>(entries.get(), n, spare);
   for (int64_t begin = 0; begin < n;) {
     int64_t end = begin + 1;

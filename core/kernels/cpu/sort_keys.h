@@ -74,12 +74,10 @@ template <class T> std::unique_ptr<T[]> buffer_of(int64_t n) {
 }
 
 // Sorts entries that are in order of their places, by key, keeping that order among equals: least
-// significant digit first, eleven bits at a time; digits that are the same in all keys are skipped.
+// significant digit first, a byte at a time; bytes that are the same in all keys are skipped.
 template <class Entry, int key_bits> void radix_sort(Entry* entries, Entry* spare, int64_t n) {
-  constexpr int kDigit = 11, kBuckets = 1 << kDigit;
-  constexpr int kDigits = (key_bits + kDigit - 1) / kDigit;
-  auto counts = buffer_of<int64_t[kBuckets]>(kDigits);
-  std::memset(counts.get(), 0, sizeof(int64_t) * kBuckets * kDigits);
+  constexpr int kDigit = 8, kBuckets = 1 << kDigit, kDigits = key_bits / kDigit;
+  int64_t counts[kDigits][kBuckets] = {};
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t key = entries[i].key();
     for (int d = 0; d < kDigits; ++d) ++counts[d][key >> (d * kDigit) & (kBuckets - 1)];
@@ -103,12 +101,13 @@ template <class Entry, int key_bits> void radix_sort(Entry* entries, Entry* spar
   if (from != entries) std::memcpy(entries, from, sizeof(Entry) * static_cast<size_t>(n));
 }
 
-// Below this many entries comparing is faster than counting digits (measured on random floats).
-inline constexpr int64_t kRadixFrom = 1500;
+// Below this many entries comparing is faster than counting digits (measured).
+template <int key_bits> inline constexpr int64_t kRadixFrom = key_bits == 32 ? 40 : 100;
 
+// Sorts entries that are in order of their places. `spare` is made when it is first needed.
 template <class Entry, int key_bits>
 void sort_entries(Entry* entries, int64_t n, std::unique_ptr<Entry[]>& spare) {
-  if (n < kRadixFrom) return std::sort(entries, entries + n);
+  if (n < kRadixFrom<key_bits>) return std::sort(entries, entries + n);
   if (!spare) spare = buffer_of<Entry>(n);
   radix_sort<Entry, key_bits>(entries, spare.get(), n);
 }

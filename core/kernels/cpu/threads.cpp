@@ -60,11 +60,12 @@ bool spin_until(Ready ready) {
 }
 
 // Note [How a piece is claimed]
-// `claims_` holds the batch's number in its high half and the count of pieces nobody has taken yet in
-// its low half. A thread reads claims_, then the batch's description, and takes a piece by exchanging
-// claims_ for the same word less one. While a piece of a batch is not taken its caller is waiting, so
-// the description cannot have changed if the exchange succeeds; if it has changed, the batch's number
-// has too, and the exchange fails. Hence a thread that comes late needs no lock and does no harm.
+// `claims_` holds the batch's number in its high half and the count of pieces nobody has taken yet
+// in its low half. A thread reads claims_, then the batch's description, and takes a piece by
+// exchanging claims_ for the same word less one. While a piece of a batch is not taken its caller
+// is waiting, so the description cannot have changed if the exchange succeeds; if it has changed,
+// the batch's number has too, and the exchange fails. Hence a thread that comes late needs no lock
+// and does no harm.
 class Pool {
  public:
   explicit Pool(int workers) {
@@ -139,7 +140,8 @@ class Pool {
   static void leave_signals_to_callers() {
     sigset_t blocked;
     sigfillset(&blocked);
-    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF}) sigdelset(&blocked, fault);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF})
+      sigdelset(&blocked, fault);
     pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   }
 
@@ -190,9 +192,9 @@ std::unique_ptr<Pool> pool;
 int pool_threads = 0;  // that `pool` was made for, the caller included
 
 // Note [Fork]
-// Only the forking thread exists in the child, so the parent's pool is forgotten there, not destroyed,
-// and the lock that another thread may hold is made anew. The child works alone until it asks for
-// threads itself: data loaders fork as many children as there are processors.
+// Only the forking thread exists in the child, so the parent's pool is forgotten there, not
+// destroyed, and the lock that another thread may hold is made anew. The child works alone until it
+// asks for threads itself: data loaders fork as many children as there are processors.
 void forget_pool_in_child() {
   new (&pool_in_use) std::mutex;
   static_cast<void>(pool.release());

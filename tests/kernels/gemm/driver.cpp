@@ -8,8 +8,9 @@ using namespace weft::cpu;
 
 extern "C" {
 
-void product(int dtype, int64_t m, int64_t n, int64_t k, const void* a, int64_t a_row, int64_t a_col,
-             const void* b, int64_t b_row, int64_t b_col, void* c, int64_t c_row, bool accumulate) {
+void product(int dtype, int64_t m, int64_t n, int64_t k, const void* a, int64_t a_row,
+             int64_t a_col, const void* b, int64_t b_row, int64_t b_col, void* c, int64_t c_row,
+             bool accumulate) {
   gemm(static_cast<DType>(dtype), m, n, k, {a, a_row, a_col}, {b, b_row, b_col}, c, c_row,
        accumulate);
 }

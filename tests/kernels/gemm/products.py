@@ -1,4 +1,4 @@
-"""Builds the matrix products for all instruction sets, once per state of the sources, and calls them.
+"""Builds the products and the indexing kernels, once per state of the sources, and calls products.
 
 As a program it prints the hashes of many products' bits, for the settings of its environment:
 WEFT_CPU, WEFT_GEMM and the number of threads given as its argument.
@@ -23,19 +23,17 @@ ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
 CPU = ROOT / "core/kernels/cpu"
 
-FLAGS = (
-    "-std=c++20 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -Wall -Wextra -Werror"
-    " -Wno-missing-field-initializers"
-).split()
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv"]
+FLAGS = ["-std=c++20", "-O3", "-fPIC", *ARITHMETIC, *WARNINGS]
 ISAS = {
     "baseline": [],
-    "avx2": "-mavx2 -mfma -mf16c".split(),
-    "avx512": (
-        "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mfma -mf16c"
-        " -mprefer-vector-width=512"
-    ).split(),
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": [f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "cd")]
+    + ["-mfma", "-mf16c", "-mprefer-vector-width=512"],
 }
 SOURCES = ["threads", "isa", "libraries", "gemm", "gemm_plain"]
+SOURCES += ["indexing", "indexing_copy", "indexing_select"]
 ISA_SOURCES = ["gemm_small", "gemm_blocked", "gemm_half"]
 
 # In the order of core/math/dtype.h; bfloat16 as its bits.
@@ -65,7 +63,7 @@ def compile_object(source: Path, output: Path, flags: list[str]) -> None:
 def build() -> Path:
     """The library, in the temporary folder under a name that says what it is made of."""
     headers = [*CPU.glob("*.h"), *(ROOT / "core/math").glob("*.h")]
-    sources = [CPU / f"{name}.cpp" for name in SOURCES] + [HERE / "driver.cpp"]
+    sources = [CPU / f"{name}.cpp" for name in SOURCES] + sorted(HERE.glob("*driver.cpp"))
     isa_sources = [CPU / f"isa/{name}.cpp" for name in ISA_SOURCES]
     digest = hashlib.sha256()
     for file in sorted([*headers, *sources, *isa_sources, Path(__file__)]):
@@ -149,7 +147,7 @@ def from_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
 def random_matrix(
     rng: np.random.Generator, dtype: str, rows: int, columns: int, layout: str
 ) -> Array:
-    """Layouts: "rows" and "columns" adjacent, "gaps" after each row, "strided" both ways, "repeated"."""
+    """Adjacent "rows" or "columns", "gaps" after rows, "strided" both ways, "repeated" rows."""
     stored = {
         "rows": (rows, columns),
         "columns": (columns, rows),

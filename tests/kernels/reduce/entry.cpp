@@ -43,8 +43,8 @@ void softmax_c(int kind, int in, int out, const Strided* x, const Strided* y, in
 
 void softmax_backward_c(int kind, int in, int out, const Strided* grad, const Strided* y,
                         const Strided* grad_x, int dim) {
-  softmax_backward(static_cast<Softmax>(kind), static_cast<DType>(in), static_cast<DType>(out), *grad,
-                   *y, *grad_x, dim);
+  softmax_backward(static_cast<Softmax>(kind), static_cast<DType>(in), static_cast<DType>(out),
+                   *grad, *y, *grad_x, dim);
 }
 
 void log_sum_exp_c(int in, int out, const Strided* x, const Strided* y, int dim) {
@@ -106,8 +106,8 @@ int64_t integers_c(uint64_t seed, uint64_t offset, int type, int64_t low, int64_
 
 int64_t bernoulli_c(uint64_t seed, uint64_t offset, int type, int p_type, const void* p, void* out,
                     int64_t n) {
-  return fill_bernoulli({seed, offset}, static_cast<DType>(type), static_cast<DType>(p_type), p, out,
-                        n);
+  return fill_bernoulli({seed, offset}, static_cast<DType>(type), static_cast<DType>(p_type), p,
+                        out, n);
 }
 
 int64_t multinomial_c(uint64_t seed, uint64_t offset, int type, const void* weights, int64_t rows,

@@ -22,8 +22,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[3]
 CPU = ROOT / "core" / "kernels" / "cpu"
 
-FLAGS = "-std=c++20 -O3 -fPIC -fno-gnu-unique -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi"
-AVX2 = "-mavx2 -mfma -mf16c -mbmi2"
+# Without unique symbols, the copies loaded for each instruction set stay apart.
+FLAGS = (
+    "-std=c++20 -O3 -fPIC -fno-gnu-unique -ffp-contract=off -fno-math-errno -fno-trapping-math "
+    "-fwrapv -Wno-psabi"
+)
+AVX2 = "-mavx2 -mfma -mf16c"
 ISA_FLAGS = {
     "baseline": "",
     "avx2": AVX2,
@@ -32,20 +36,22 @@ ISA_FLAGS = {
 }
 COMMON = ["reduce", "reduce_plan", "scan", "sort", "random", "softmax", "threads", "isa"]
 
-CODES = {
-    np.dtype(name): code
-    for code, name in enumerate(
-        "bool uint8 int8 int16 int32 int64 float16 - float32 float64 complex64 complex128".split()
-    )
-    if name != "-"
-}
-BFLOAT16 = 7
+TYPES = [
+    *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
+    *("float32", "float64", "complex64", "complex128"),
+]
+CODES = {np.dtype(name): code for code, name in enumerate(TYPES) if name != "bfloat16"}
+BFLOAT16 = TYPES.index("bfloat16")
 
-REDUCTIONS = (
-    "sum mean prod amax amin any all count_nonzero nansum sum_of_squares sum_of_abs norm "
-    "argmax argmin max_with_index min_with_index"
-).split()
-DISTRIBUTIONS = "uniform normal log_normal exponential cauchy geometric bernoulli permutation".split()
+REDUCTIONS = [
+    *("sum", "mean", "prod", "amax", "amin", "any", "all", "count_nonzero"),
+    *("nansum", "sum_of_squares", "sum_of_abs", "norm"),
+    *("argmax", "argmin", "max_with_index", "min_with_index"),
+]
+DISTRIBUTIONS = [
+    *("uniform", "normal", "log_normal", "exponential", "cauchy"),
+    *("geometric", "bernoulli", "permutation"),
+]
 
 
 class Strided(ctypes.Structure):
@@ -102,7 +108,6 @@ def library_path() -> Path:
             to = folder / f"{path.stem}.{isa}.o"
             objects.append(compile_one(path, f"{flags} -DWEFT_ISA={isa}", to))
     made = folder / f"kernels-{os.getpid()}.so"
-    # Without unique symbols, so that the copies loaded for each instruction set stay apart.
     names = [str(path) for path in objects]
     subprocess.run(
         ["g++", "-shared", "-Wl,-Bsymbolic", "-o", str(made), *names, "-lpthread"], check=True
@@ -191,7 +196,9 @@ class Kernels:
 
     # ---- along one dim ---------------------------------------------------------------------------
 
-    def scan(self, kind: int, x: np.ndarray, dim: int, out: np.dtype | type | None = None) -> np.ndarray:
+    def scan(
+        self, kind: int, x: np.ndarray, dim: int, out: np.dtype | type | None = None
+    ) -> np.ndarray:
         """0: sums, 1: products, 2: log-sum-exps. The result has the memory layout of x."""
         y = np.zeros_like(x, dtype=out or x.dtype)
         self.lib.scan_c(kind, CODES[x.dtype], CODES[y.dtype], strided(x), strided(y), dim % x.ndim)
@@ -200,13 +207,20 @@ class Kernels:
     def extreme(self, smallest: bool, x: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
         values, indices = np.zeros_like(x), np.zeros(x.shape, np.int64)
         self.lib.extreme_c(
-            int(smallest), CODES[x.dtype], strided(x), strided(values), strided(indices), dim % x.ndim
+            int(smallest),
+            CODES[x.dtype],
+            strided(x),
+            strided(values),
+            strided(indices),
+            dim % x.ndim,
         )
         return values, indices
 
     def softmax(self, log: bool, x: np.ndarray, dim: int) -> np.ndarray:
         y = np.zeros_like(x)
-        self.lib.softmax_c(int(log), CODES[x.dtype], CODES[y.dtype], strided(x), strided(y), dim % x.ndim)
+        self.lib.softmax_c(
+            int(log), CODES[x.dtype], CODES[y.dtype], strided(x), strided(y), dim % x.ndim
+        )
         return y
 
     def softmax_backward(self, log: bool, grad: np.ndarray, y: np.ndarray, dim: int) -> np.ndarray:
@@ -224,7 +238,9 @@ class Kernels:
         self.lib.log_sum_exp_c(CODES[x.dtype], CODES[x.dtype], strided(x), strided(y), dim % x.ndim)
         return y.squeeze(dim)
 
-    def sort(self, x: np.ndarray, dim: int, descending: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def sort(
+        self, x: np.ndarray, dim: int, descending: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         values, indices = np.zeros_like(x), np.zeros(x.shape, np.int64)
         self.lib.sort_c(
             CODES[x.dtype], descending, strided(x), strided(values), strided(indices), dim % x.ndim
@@ -337,7 +353,9 @@ def natural_out(kind: str, dtype: np.dtype) -> np.dtype:
 def all_kernels() -> tuple[Kernels, ...]:
     """One for each instruction set that this machine has, the best one first."""
     loaded = [Kernels(isa) for isa in reversed(ISA_FLAGS)]
-    return tuple(k for k, wanted in zip(loaded, reversed(ISA_FLAGS), strict=True) if k.isa == wanted)
+    return tuple(
+        k for k, wanted in zip(loaded, reversed(ISA_FLAGS), strict=True) if k.isa == wanted
+    )
 
 
 def best() -> Kernels:

@@ -102,7 +102,9 @@ def test_distributions(dtype: type) -> None:
     x, _ = fill("cauchy", n, dtype, 1, 2)
     assert np.percentile(x, [25, 50, 75]) == pytest.approx([-1, 1, 3], abs=0.03)
     x, _ = fill("geometric", n, dtype, 0.3)
-    assert x.min() == 1 and moments(x) == pytest.approx((1 / 0.3, math.sqrt(0.7) / 0.3), abs=5 * near)
+    assert x.min() == 1 and moments(x) == pytest.approx(
+        (1 / 0.3, math.sqrt(0.7) / 0.3), abs=5 * near
+    )
 
 
 def test_bernoulli() -> None:
@@ -150,7 +152,9 @@ def test_multinomial(dtype: type) -> None:
         drawn = best().multinomial(weights[:1], 3, False, seed)
         assert drawn is not None and sorted(drawn[0].tolist()) == [1, 2, 3]
         firsts.append(drawn[0, 0])
-    np.testing.assert_allclose(np.bincount(firsts, minlength=5) / 3000, [0, 0.25, 0.5, 0.25, 0], atol=0.04)
+    np.testing.assert_allclose(
+        np.bincount(firsts, minlength=5) / 3000, [0, 0.25, 0.5, 0.25, 0], atol=0.04
+    )
     for bad in ([[0, 0]], [[-1, 1]], [[np.nan, 1]], [[np.inf, 1]]):
         assert best().multinomial(np.array(bad, dtype), 1, True) is None
     assert best().multinomial(np.ones((1, 2), dtype), 3, False) is None

@@ -1,4 +1,4 @@
-"""Reductions: the fixed tree to the bit, every layout, thread count and instruction set, and edges."""
+"""Reductions: the fixed tree to the bit, for every layout, thread count and instruction set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .kernels import BFLOAT16, REDUCTIONS, Kernels, all_kernels, best, bits, layouts
 
-REAL = [np.dtype(c) for c in "? u1 i1 i2 i4 i8 f2 f4 f8".split()]
+REAL = [np.dtype(c) for c in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
 THREADS = (1, 2, 3, 4, 8)
 LANES, CHUNK = 32, 4096
 
@@ -54,14 +54,18 @@ def tree_sum(x: np.ndarray) -> np.ndarray:
     return fold(chunks)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 8, 9, 31, 32, 33, 100, 4095, 4096, 4097, 50001, 300000])
+@pytest.mark.parametrize(
+    "n", [0, 1, 2, 3, 5, 8, 9, 31, 32, 33, 100, 4095, 4096, 4097, 50001, 300000]
+)
 def test_sum_is_the_fixed_tree(kernels: Kernels, n: int) -> None:
     for dtype in (np.float32, np.float64):
         x = sample((n,), np.dtype(dtype))
         assert bits(kernels.reduce("sum", x)) == bits(tree_sum(x))
 
 
-@pytest.mark.parametrize("shape", [(5, 700), (700, 5), (9000, 3), (3, 9000), (40, 7, 33), (65, 130)])
+@pytest.mark.parametrize(
+    "shape", [(5, 700), (700, 5), (9000, 3), (3, 9000), (40, 7, 33), (65, 130)]
+)
 def test_sum_over_some_dims_is_the_fixed_tree(kernels: Kernels, shape: tuple[int, ...]) -> None:
     x = sample(shape, np.dtype(np.float32))
     for d in range(x.ndim):
@@ -102,7 +106,10 @@ def test_values(kernels: Kernels, kind: str, dtype: np.dtype) -> None:
     if not supported(kind, dtype):
         pytest.skip("not a question for this type")
     tolerance = {"f2": 2e-2, "f4": 2e-5, "c8": 2e-5}.get(dtype.str[1:], 1e-12)
-    for shape, axes in [((7, 33, 5), [(0,), (1,), (2,), (0, 2), (0, 1, 2)]), ((1, 4), [(0,), (1,)])]:
+    for shape, axes in [
+        ((7, 33, 5), [(0,), (1,), (2,), (0, 2), (0, 1, 2)]),
+        ((1, 4), [(0,), (1,)]),
+    ]:
         x = sample(shape, dtype)
         if kind == "prod" and dtype.kind in "fc":
             x = (x / np.abs(x)).astype(dtype)  # of modulus 1: no overflow
@@ -119,7 +126,7 @@ def test_places_of_extremes(kernels: Kernels, dtype: np.dtype, largest: bool) ->
     names = ("argmax", "max_with_index") if largest else ("argmin", "min_with_index")
     for shape in [(9, 70), (70, 9), (3, 5000), (5000, 3), (9000,)]:
         x = sample(shape, dtype)
-        x.flat[:: 7] = x.flat[3]
+        x.flat[::7] = x.flat[3]
         for d in range(x.ndim):
             expected = (np.argmax if largest else np.argmin)(x, axis=d)
             values = np.take_along_axis(x, np.expand_dims(expected, d), d).squeeze(d)
@@ -193,8 +200,15 @@ def test_result_types(kernels: Kernels) -> None:
     assert (total.astype(np.uint32) << 16).view(np.float32) == 2016
 
 
-@pytest.mark.parametrize("shape,axes", [((300, 200), [(1,), (0,)]), ((20000, 6), [(0,), (1,)]),
-                                        ((6, 20000), [(1,)]), ((8, 30, 25), [(0, 2), (1,)])])
+@pytest.mark.parametrize(
+    "shape,axes",
+    [
+        ((300, 200), [(1,), (0,)]),
+        ((20000, 6), [(0,), (1,)]),
+        ((6, 20000), [(1,)]),
+        ((8, 30, 25), [(0, 2), (1,)]),
+    ],
+)
 def test_moments(kernels: Kernels, shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> None:
     x = sample(shape, np.dtype(np.float32)) + 1000
     for axis in axes:
@@ -212,8 +226,15 @@ def test_moments(kernels: Kernels, shape: tuple[int, ...], axes: list[tuple[int,
 @pytest.mark.parametrize("kind", [k for k in REDUCTIONS if k not in ("any", "all")])
 def test_same_bits_everywhere(kind: str) -> None:
     """For every instruction set, thread count and memory layout."""
-    cases = [((400, 900), (0,)), ((400, 900), (1,)), ((400, 900), (0, 1)), ((30, 50, 71), (0, 2)),
-             ((200000, 2), (0,)), ((3, 70000), (1,)), ((9, 40, 30, 11), (1, 3))]
+    cases = [
+        ((400, 900), (0,)),
+        ((400, 900), (1,)),
+        ((400, 900), (0, 1)),
+        ((30, 50, 71), (0, 2)),
+        ((200000, 2), (0,)),
+        ((3, 70000), (1,)),
+        ((9, 40, 30, 11), (1, 3)),
+    ]
     for shape, axis in cases:
         x = sample(shape, np.dtype(np.float32))
         expected = None
@@ -228,7 +249,7 @@ def test_same_bits_everywhere(kind: str) -> None:
                     assert found == expected, (kernels.isa, threads, shape, axis, view.strides)
 
 
-@pytest.mark.parametrize("dtype", "f2 f8 i4 c8".split())
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4", "c8"])
 def test_same_bits_for_other_types(dtype: str) -> None:
     x = sample((150, 333), np.dtype(dtype))
     for axis in [(0,), (1,), (0, 1)]:

@@ -51,7 +51,9 @@ def test_cumsum_is_the_fixed_scan(shape: tuple[int, ...]) -> None:
     for d in range(x.ndim):
         expected = np.apply_along_axis(fixed_cumsum, d, x)
         assert everywhere(x, lambda k, view: k.scan(0, view, d)) == {bits(expected)}  # noqa: B023
-        np.testing.assert_allclose(expected, np.cumsum(x, d, dtype=np.float64), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(
+            expected, np.cumsum(x, d, dtype=np.float64), rtol=1e-4, atol=1e-3
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -71,8 +73,12 @@ def test_other_scans(kernels: Kernels, dtype: type) -> None:
 
 def test_scans_of_integers_and_edges(kernels: Kernels) -> None:
     small = np.full((3, 1000), 100, np.int8)
-    np.testing.assert_array_equal(kernels.scan(0, small, 1, np.int64), np.cumsum(small, 1, dtype="i8"))
-    np.testing.assert_array_equal(kernels.scan(0, small, 0, np.int64), np.cumsum(small, 0, dtype="i8"))
+    np.testing.assert_array_equal(
+        kernels.scan(0, small, 1, np.int64), np.cumsum(small, 1, dtype="i8")
+    )
+    np.testing.assert_array_equal(
+        kernels.scan(0, small, 0, np.int64), np.cumsum(small, 0, dtype="i8")
+    )
     threes = np.full(200, 3, np.int64)
     np.testing.assert_array_equal(kernels.scan(1, threes, 0), np.cumprod(threes))
     assert kernels.scan(0, np.array([True, True, False]), 0, np.int64).tolist() == [1, 2, 2]
@@ -108,7 +114,7 @@ def test_running_extremes(kernels: Kernels, dtype: type) -> None:
     np.testing.assert_array_equal(values, np.array([1, 2, 2, nan, nan, nan, nan], np.float32))
 
 
-# ---- softmax --------------------------------------------------------------------------------------
+# ---- softmax ------------------------------------------------------------------------------------
 
 
 def exact_softmax(x: np.ndarray, d: int) -> np.ndarray:
@@ -118,7 +124,9 @@ def exact_softmax(x: np.ndarray, d: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", [(5, 700), (700, 10), (3, 9000), (6, 1, 7), (20, 30, 40)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(5, 700), (700, 10), (3, 9000), (6, 1, 7), (20, 30, 40)], ids=str
+)
 def test_softmax(kernels: Kernels, shape: tuple[int, ...], dtype: type) -> None:
     tolerance = {np.float16: 2e-3, np.float32: 2e-6, np.float64: 1e-14}[dtype]
     x, grad = normal(shape, dtype) * dtype(3), normal(shape, dtype, 1)

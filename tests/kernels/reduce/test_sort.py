@@ -7,7 +7,7 @@ import pytest
 
 from .kernels import Kernels, best, bits, layouts
 
-REAL = [np.dtype(c) for c in "? u1 i1 i2 i4 i8 f2 f4 f8".split()]
+REAL = [np.dtype(c) for c in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
 SHAPES = [(5, 700), (700, 5), (3, 9000), (1, 4), (4, 5, 6), (20000,)]
 
 

@@ -37,8 +37,8 @@ template <class T> WEFT_INLINE auto multiply_add(Vector<T, kLanes<T>> a, Vector<
 #endif
 }
 
-// Packs `count` lines of `depth` elements into panels of `width` lines, element by element along the
-// depth; a last panel that is not full is filled up with zeros.
+// Packs `count` lines of `depth` elements into panels of `width` lines, element by element along
+// the depth; a last panel that is not full is filled up with zeros.
 template <class T, int width>
 void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int64_t depth_stride,
           T* to) {
@@ -57,7 +57,8 @@ void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int6
         for (; l + 4 <= lines; l += 4) {
           const T* const four = panel + l * line_stride;
           int64_t p = 0;
-          for (; p + 4 <= depth; p += 4) transpose_four(four + p, line_stride, to + p * width + l, width);
+          for (; p + 4 <= depth; p += 4)
+            transpose_four(four + p, line_stride, to + p * width + l, width);
           for (; p < depth; ++p) {
             for (int64_t t = 0; t < 4; ++t) to[p * width + l + t] = four[t * line_stride + p];
           }

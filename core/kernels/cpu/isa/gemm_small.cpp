@@ -126,7 +126,8 @@ template <class T> WEFT_INLINE void multiply_rest(const Chunk<T>& x, int64_t j) 
 
 #else
 
-template <class T, int lanes> WEFT_INLINE void multiply_rest_by_halves(const Chunk<T>& x, int64_t j) {
+template <class T, int lanes> WEFT_INLINE void multiply_rest_by_halves(const Chunk<T>& x,
+                                                                       int64_t j) {
   if ((x.n - j) & lanes) {
     multiply_strip<T, lanes, 1>(x, j);
     j += lanes;
@@ -227,7 +228,8 @@ WEFT_INLINE void sums_of_parts(const Parts (&parts)[columns], T (&sums)[columns]
 WEFT_INLINE void sums_of_parts(const Vector<float, 16> (&v)[4][1], float (&sums)[4]) {
   const auto meet_8 = [](Vector<float, 16> x, Vector<float, 16> y) __attribute__((always_inline)) {
     return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+           __builtin_shufflevector(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                   31);
   };
   const auto x = meet_8(v[0][0], v[1][0]);
   const auto y = meet_8(v[2][0], v[3][0]);
@@ -236,8 +238,8 @@ WEFT_INLINE void sums_of_parts(const Vector<float, 16> (&v)[4][1], float (&sums)
       __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
   const auto two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9,
                                                   14, 15, 12, 13);
-  const auto one = two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13,
-                                                 12, 15, 14);
+  const auto one =
+      two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
   store(sums, __builtin_shufflevector(one, one, 0, 4, 8, 12));
 }
 #elif defined(__AVX2__)
@@ -349,8 +351,7 @@ template <class T> __attribute__((noinline)) void multiply_rows_copying_b(const 
   constexpr int64_t widest = 64;
   T panel[elements];
   // A panel holds whole sums: where k is long, panels are narrower.
-  const int64_t fitting = elements / (x.k < 16 ? 16 : x.k) / 16 * 16;
-  const int64_t width = fitting < widest ? fitting : widest;
+  const int64_t width = x.k <= elements / widest ? widest : elements / kChunk;
   for (int64_t j = 0; j < x.n; j += width) {
     Chunk<T> strip = x;
     strip.n = x.n - j < width ? x.n - j : width;

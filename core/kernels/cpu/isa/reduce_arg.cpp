@@ -39,9 +39,8 @@ template <class Order, class T> struct Arg {
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       const T* row = reinterpret_cast<const T*>(x);
       const T best = reduce_chunk<typename Order::Extreme, T>(row, n, T{});
-      const int64_t place = best == best
-                                ? first_place(row, n, [best](T v) { return v == best; })
-                                : first_place(row, n, [](T v) { return v != v; });
+      const int64_t place = best == best ? first_place(row, n, [best](T v) { return v == best; })
+                                         : first_place(row, n, [](T v) { return v != v; });
       put(out + r, row[place], first + place);
     }
   }
@@ -87,8 +86,8 @@ template <class Order, class T> struct Arg {
   }
 
   static constexpr int kLanes = reduction::kLanes;
-  static constexpr TreeKernel kKernel = {
-      sizeof(T), sizeof(Found), rows, columns_begin, columns, columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(Found), rows, columns_begin,
+                                         columns,   columns_end,   fold};
 };
 
 template <class Order> void set_kernels(TreeKernel (&kernels)[kComputes]) {

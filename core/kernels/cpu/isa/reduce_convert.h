@@ -18,7 +18,9 @@ inline constexpr int kMaxComputeSize = 16;
 constexpr Compute compute_of(DType t) {
   switch (t) {
     case DType::Int64: return Compute::Int64;
-    case DType::Float16: case DType::BFloat16: case DType::Float32: return Compute::Float32;
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::Float32: return Compute::Float32;
     case DType::Float64: return Compute::Float64;
     case DType::Complex64: return Compute::Complex64;
     case DType::Complex128: return Compute::Complex128;

@@ -17,9 +17,7 @@ inline constexpr int kVectorBytes = 32;
 inline constexpr int kVectorBytes = 16;
 #endif
 
-template <class T> struct VectorOf {
-  typedef T type __attribute__((vector_size(kVectorBytes)));
-};
+template <class T> struct VectorOf { typedef T type __attribute__((vector_size(kVectorBytes))); };
 template <class T> using Vector = typename VectorOf<T>::type;
 template <class T> inline constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
 

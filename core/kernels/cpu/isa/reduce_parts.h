@@ -1,4 +1,5 @@
-// The parts of one instruction set's ReduceTable that reduce_tree.cpp does not fill itself. Included by files of isa/ only.
+// The parts of one instruction set's ReduceTable that reduce_tree.cpp does not fill itself.
+// Included by files of isa/ only.
 #pragma once
 
 #include "core/kernels/cpu/isa/reduce_table.h"

@@ -9,7 +9,16 @@
 namespace weft::cpu {
 
 enum class TreeOp : int {
-  Sum, Prod, Max, Min, NanSum, SumOfSquares, SumOfAbs, SumOfSquaresAround, ArgMax, ArgMin,
+  Sum,
+  Prod,
+  Max,
+  Min,
+  NanSum,
+  SumOfSquares,
+  SumOfAbs,
+  SumOfSquaresAround,
+  ArgMax,
+  ArgMin,
 };
 inline constexpr int kTreeOps = 10;
 
@@ -38,9 +47,7 @@ struct TreeKernel {
   void (*fold)(void* earlier, const void* later, int64_t count) = nullptr;
 };
 
-struct ReduceTable {
-  TreeKernel kernels[kTreeOps][kComputes];
-};
+struct ReduceTable { TreeKernel kernels[kTreeOps][kComputes]; };
 
 WEFT_ISA_TABLE(ReduceTable, reduce_table)
 

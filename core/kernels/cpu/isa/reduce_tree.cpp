@@ -16,8 +16,8 @@ template <class Op, class T, class A> struct Tree {
     if constexpr (h == 0) {
       return lane[0];
     } else {
-#pragma GCC unroll 8
-      for (int l = 0; l + h < n && l < h; ++l) lane[l] = Op::fold(lane[l], lane[l + h]);
+      constexpr int kFolds = n - h < h ? n - h : h;
+      for (int l = 0; l < kFolds; ++l) lane[l] = Op::fold(lane[l], lane[l + h]);
       return fold_short<n, h / 2>(lane);
     }
   }
@@ -62,8 +62,8 @@ template <class Op, class T, class A> struct Tree {
 
   // Takes `depth` rows per lane, 32 rows apart, so that a lane is loaded and stored once for all.
   template <int depth>
-  WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x, int64_t row_stride,
-                               const T* center) {
+  WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x,
+                               int64_t row_stride, const T* center) {
     const T* __restrict__ row[depth];
     for (int d = 0; d < depth; ++d) {
       row[d] = reinterpret_cast<const T*>(x + d * kLanes * row_stride);
@@ -95,7 +95,8 @@ template <class Op, class T, class A> struct Tree {
       // Dense rows: 32 of them lie as their lanes do.
       const int64_t block = kLanes * width;
       for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
-        take_row<4>(all, block, x + r * row_stride, width * static_cast<int64_t>(sizeof(T)), nullptr);
+        take_row<4>(all, block, x + r * row_stride, width * static_cast<int64_t>(sizeof(T)),
+                    nullptr);
       }
       for (; r + kLanes <= rows; r += kLanes) {
         take_row<1>(all, block, x + r * row_stride, 0, nullptr);
@@ -132,8 +133,8 @@ template <class Op, class T, class A> struct Tree {
     for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
   }
 
-  static constexpr TreeKernel kKernel = {
-      sizeof(T), sizeof(A), rows, columns_begin, columns, columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(A),   rows, columns_begin,
+                                         columns,   columns_end, fold};
 };
 
 template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {
@@ -143,7 +144,7 @@ template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {
 
 ReduceTable make_table() {
   ReduceTable table = {};
-  auto at = [&](TreeOp op) -> TreeKernel (&)[kComputes] {
+  auto at = [&](TreeOp op) -> TreeKernel(&)[kComputes] {
     return table.kernels[static_cast<int>(op)];
   };
   constexpr int i32 = static_cast<int>(Compute::Int32), i64 = static_cast<int>(Compute::Int64);

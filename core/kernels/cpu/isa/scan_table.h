@@ -23,9 +23,7 @@ struct ScanKernel {
   void (*fold)(const void* a, const void* b, void* out, int64_t count) = nullptr;
 };
 
-struct ScanTable {
-  ScanKernel kernels[kScanOps][kComputes];
-};
+struct ScanTable { ScanKernel kernels[kScanOps][kComputes]; };
 
 WEFT_ISA_TABLE(ScanTable, scan_table)
 

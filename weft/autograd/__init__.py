@@ -1,0 +1,57 @@
+"""Derivatives of recorded programs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from weft.autograd import _tensor_methods, graph
+from weft.autograd._backward import backward, grad
+from weft.autograd._modes import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
+from weft.autograd.function import Function, once_differentiable
+
+_tensor_methods.install()
+
+# Checking tools are imported when they are first used: a program that only trains does not pay.
+_LAZY = {
+    "functional": ("weft.autograd.functional", None),
+    "gradcheck": ("weft.autograd.gradcheck", "gradcheck"),
+    "gradgradcheck": ("weft.autograd.gradcheck", "gradgradcheck"),
+    "GradcheckError": ("weft.autograd.gradcheck", "GradcheckError"),
+}
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "once_differentiable",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
+    module_name, attribute = _LAZY[name]
+    module = importlib.import_module(module_name)
+    value = module if attribute is None else getattr(module, attribute)
+    # Importing weft.autograd.gradcheck binds the module to this name; the function is meant.
+    globals()[name] = value
+    return value

@@ -1,0 +1,193 @@
+"""Whether operations are recorded: ``no_grad`` and its relatives, as contexts and as decorators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, Self, TypeVar
+
+from weft import _core
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode:
+    """A context manager that also decorates functions, generator functions and classes' methods."""
+
+    def clone(self) -> _Mode:
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exception: object) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            raise TypeError(
+                f"Cannot decorate a class with {type(self).__name__}: decorate its methods"
+            )
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+    def _around_generator(self, function: F) -> F:
+        # The mode holds while the generator's own code runs, not while its user's does.
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            with self.clone():
+                generator = function(*args, **kwargs)
+            try:
+                with self.clone():
+                    item = generator.send(None)
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        with self.clone():
+                            generator.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            item = generator.throw(error)
+                    else:
+                        with self.clone():
+                            item = generator.send(sent)
+            except StopIteration as stop:
+                return stop.value
+
+        return inside  # type: ignore[return-value]
+
+
+class _NoArgumentMode(_Mode):
+    """Usable as ``@no_grad`` as well as ``@no_grad()``."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        self._before = []
+        return self(function)
+
+    def __init__(self, function: Any = None) -> None:
+        self._before: list[bool] = []
+
+    _enabled = False
+
+    def __enter__(self) -> None:
+        self._before.append(_core.is_grad_enabled())
+        _core._set_grad_enabled(self._enabled)
+
+    def __exit__(self, *exception: object) -> None:
+        _core._set_grad_enabled(self._before.pop())
+
+
+class no_grad(_NoArgumentMode):
+    """Nothing is recorded inside: results do not require gradients."""
+
+
+class enable_grad(_NoArgumentMode):
+    """Recording is switched on inside, also within ``no_grad``."""
+
+    _enabled = True
+
+
+class set_grad_enabled(_Mode):
+    """Switches recording on or off at once; as a context, until the end of the block."""
+
+    def __init__(self, mode: bool) -> None:
+        self._before = _core.is_grad_enabled()
+        self.mode = mode
+        _core._set_grad_enabled(bool(mode))
+
+    def __call__(self, function: F) -> F:
+        _core._set_grad_enabled(self._before)
+        return super().__call__(function)
+
+    def clone(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        _core._set_grad_enabled(bool(self.mode))
+
+    def __exit__(self, *exception: object) -> None:
+        _core._set_grad_enabled(self._before)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """As ``no_grad``, and the results can never take part in recorded work: the cheapest mode."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if isinstance(mode, bool):
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._before: list[tuple[bool, bool]] = []
+
+    def clone(self) -> Self:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        self._before.append((_core.is_inference_mode_enabled(), _core.is_grad_enabled()))
+        _core._set_inference_mode(self.mode)
+        _core._set_grad_enabled(not self.mode)
+
+    def __exit__(self, *exception: object) -> None:
+        inference, grad = self._before.pop()
+        _core._set_inference_mode(inference)
+        _core._set_grad_enabled(grad)
+
+
+class set_detect_anomaly:
+    """Reports the first NaN that a backward pass produces, with the line that recorded the node."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = _core._get_anomaly()
+        _core._set_anomaly(mode, check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        _core._set_anomaly(*self._before)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """The same for a block."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+        # A context only takes effect when it is entered.
+        _core._set_anomaly(*self._before)
+        self._check_nan = check_nan
+
+    def __enter__(self) -> None:
+        self._before = _core._get_anomaly()
+        _core._set_anomaly(True, self._check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether backward passes are checked for NaN."""
+    enabled: bool = _core._get_anomaly()[0]
+    return enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks at values."""
+    enabled: bool = _core._get_anomaly()[1]
+    return enabled

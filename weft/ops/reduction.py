@@ -1,0 +1,111 @@
+"""Reductions made of others. Sums, extremes, variances and the like are in ``core/ops``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import _core
+from weft._core import Tensor
+from weft.ops._composed import composed
+from weft.ops._results import result_type
+
+_vector_norm = _core.ops["linalg_vector_norm"]
+_aminmax_result = result_type("aminmax", "min", "max")
+
+
+@composed(kinds="function method out")
+def nanmean(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """The mean of the elements that are not NaN."""
+    if not input.is_floating_point():
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.dtype}"
+        )
+    count = input.isnan().logical_not().sum(dim, keepdim)
+    return input.nansum(dim, keepdim, dtype=dtype) / count
+
+
+@composed(kinds="function method out")
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element, of everything or along one dimension."""
+    if dim is None and input.numel() == 0:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            "identity."
+        )
+    dims = () if dim is None else (dim,)
+    return _aminmax_result((input.amin(dims, keepdim), input.amax(dims, keepdim)))
+
+
+@composed(kinds="function method")
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """The p-norm of all elements, or along dimensions. ``"fro"`` is the Euclidean norm."""
+    if isinstance(p, str):
+        if p == "nuc":
+            raise NotImplementedError(
+                "norm(p='nuc'): the nuclear norm is a sum of singular values, which weft does not "
+                "compute yet. p='fro' is the Euclidean norm."
+            )
+        if p != "fro":
+            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+        if isinstance(dim, Sequence) and len(dim) > 2:
+            raise RuntimeError(
+                f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}"
+            )
+        p = 2.0
+    result = _vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype, out=out)
+    return result if out is None else out
+
+
+@composed(kinds="function method out")
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """Differences of neighbours along a dimension, taken ``n`` times."""
+    if input.dim() == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    for edge in (prepend, append):
+        if edge is not None and edge.dim() != input.dim():
+            raise RuntimeError(
+                "diff expects prepend or append to be the same dimension as input: "
+                f"got {edge.dim()} and {input.dim()} dimensions"
+            )
+    parts = [part for part in (prepend, input, append) if part is not None]
+    result = _core.ops["cat"](parts, dim) if len(parts) > 1 and n > 0 else input
+    if n == 0:
+        return result.clone()
+    for _ in range(min(n, result.shape[dim])):
+        shorter = result.shape[dim] - 1
+        later, earlier = result.narrow(dim, 1, shorter), result.narrow(dim, 0, shorter)
+        result = later.logical_xor(earlier) if result.dtype is _core.bool else later - earlier
+    return result
+
+
+@composed(kinds="function method")
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    if input.dim() != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
+    if input.dtype is _core.bool:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+    return input.diagonal().sum()

@@ -1,0 +1,1 @@
+"""Helpers that follow ``torch.utils``."""
