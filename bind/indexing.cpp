@@ -1,9 +1,10 @@
 // tensor[...] and tensor[...] = value.
 //
-// Integers, slices, None and Ellipsis make views, one after the other; tensors, lists and masks are
-// gathered and handed to the operations index and index_put.
+// Integers, slices, None and Ellipsis make one view together; tensors, lists and masks are gathered and
+// handed to the operations index and index_put.
+#include "bind/exchange.h"
 #include "bind/override.h"
-#include "core/ops/functions.h"
+#include "core/ops/indexing.h"
 
 namespace weft::bind {
 
@@ -37,146 +38,289 @@ bool dims_from(PyObject* o, Dims* out) {
 
 namespace {
 
-struct SliceRange {
-  std::optional<int64_t> start, stop;
-  int64_t step = 1;
-};
+[[noreturn]] void fail_too_many(const Tensor& t) {
+  fail(ErrorKind::Index, "too many indices for tensor of dimension ", t.ndim());
+}
+
+int64_t integer_of(PyObject* o) {
+  int overflow = 0;
+  int64_t value;
+  if (PyLong_CheckExact(o)) {
+    value = PyLong_AsLongLongAndOverflow(o, &overflow);
+  } else {
+    Ref index(checked(PyNumber_Index(o)));
+    value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  }
+  if (overflow) fail(ErrorKind::Value, "Overflow when unpacking long long");
+  return value;
+}
 
 int64_t slice_bound(PyObject* o) {
-  int64_t value;
-  Ref index(PyNumber_Index(o));
+  Ref index(PyLong_CheckExact(o) ? Ref::borrowed(o) : Ref(PyNumber_Index(o)));
   if (!index) {
     PyErr_Clear();
     fail(ErrorKind::Type, "slice indices must be integers or None or have an __index__ method");
   }
   int overflow;
-  value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  const int64_t value = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
   return overflow > 0 ? INT64_MAX : overflow < 0 ? INT64_MIN + 1 : value;
 }
 
-SliceRange read_slice(PyObject* o) {
-  const auto* s = reinterpret_cast<PySliceObject*>(o);
-  SliceRange r;
-  if (s->start != Py_None) r.start = slice_bound(s->start);
-  if (s->stop != Py_None) r.stop = slice_bound(s->stop);
-  if (s->step != Py_None) r.step = slice_bound(s->step);
-  if (r.step <= 0) fail(ErrorKind::Value, "step must be greater than zero");
-  return r;
-}
-
-bool is_integer(PyObject* o) { return PyLong_CheckExact(o) || (PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o) && !PySequence_Check(o)); }
-
-Tensor take_integer(const Tensor& t, int64_t dim, PyObject* o) {
-  if (t.ndim() <= dim) {
-    if (t.ndim() == 0) {
-      fail(ErrorKind::Index, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-           "convert a 0-dim tensor to a number");
-    }
-    fail(ErrorKind::Index, "too many indices for tensor of dimension ", t.ndim());
-  }
-  int64_t i;
-  if (!index_value(o, &i)) throw PythonError{};
-  const int64_t size = t.size(static_cast<int>(dim));
-  if (i < -size || i >= size) {
-    fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", dim, " with size ", size);
-  }
-  return select(t, dim, i);
-}
-
-Tensor take_slice(const Tensor& t, int64_t dim, PyObject* o) {
-  if (t.ndim() == 0) fail(ErrorKind::Index, "slice() cannot be applied to a 0-dim tensor.");
-  if (t.ndim() <= dim) fail(ErrorKind::Index, "too many indices for tensor of dimension ", t.ndim());
-  const SliceRange r = read_slice(o);
-  return slice(t, dim, r.start.value_or(0), r.stop.value_or(INT64_MAX), r.step);
-}
-
-// How many of the tensor's dimensions an index consumes.
-int64_t consumed(PyObject* o) {
-  if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
-  if (is_tensor(o)) {
-    const TensorImpl* t = impl_of(o);
-    return t->dtype == DType::Bool || t->dtype == DType::UInt8 ? t->ndim : 1;
-  }
-  return 1;
-}
-
-// The tensor after all views have been taken, and the advanced indices for its dimensions (null: all).
-struct Applied {
-  Tensor view;
-  std::vector<Tensor> indices;
-  bool advanced = false;
-  bool viewed = false;   // `view` is not the tensor itself
+struct SliceRange {
+  int64_t first, length, step;
 };
 
-Tensor index_tensor(PyObject* o) {
-  if (is_tensor(o)) return Tensor::share(impl_of(o));
-  return sequence_to_tensor(o, std::nullopt);
+SliceRange read_slice(PyObject* o, int64_t size) {
+  const auto* s = reinterpret_cast<PySliceObject*>(o);
+  const int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
+  if (step <= 0) fail(ErrorKind::Value, step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
+  int64_t first = s->start == Py_None ? 0 : slice_bound(s->start);
+  int64_t last = s->stop == Py_None ? size : slice_bound(s->stop);
+  if (first < 0) first = std::max<int64_t>(first + size, 0);
+  if (last < 0) last = std::max<int64_t>(last + size, 0);
+  first = std::min(first, size);
+  last = std::clamp(last, first, size);
+  const int64_t span = last - first;
+  return {first, span / step + (span % step != 0), step};
 }
 
-Applied apply_index(const Tensor& self, PyObject* index) {
-  Applied a{self, {}, false, false};
-  Ref as_tuple;
-  if (!PyTuple_Check(index)) {
-    as_tuple = Ref(checked(PyTuple_Pack(1, index)));
-    index = as_tuple.get();
-  }
-  const Py_ssize_t n = PyTuple_GET_SIZE(index);
-  int64_t specified = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) specified += consumed(PyTuple_GET_ITEM(index, i));
-  int64_t dim = 0;
-  auto place = [&](Tensor t) {
-    a.advanced = true;
-    a.indices.resize(static_cast<size_t>(dim) + 1);
-    a.indices[static_cast<size_t>(dim)] = std::move(t);
-  };
+bool is_mask(const TensorImpl* t) { return t->dtype == DType::Bool || t->dtype == DType::UInt8; }
+
+// A list, a tuple inside a tuple or an array as an index.
+Tensor sequence_index(PyObject* o) {
+  Tensor t = PyObject_CheckBuffer(o) && !PyBytes_Check(o) ? buffer_to_tensor(o) : sequence_to_tensor(o, std::nullopt);
+  // Nothing says what an empty list is made of, and PyTorch takes whole parts of floats.
+  const bool to_long = t.numel() == 0 ? !is_mask(t.get()) || !PyObject_CheckBuffer(o) : is_floating(t.dtype());
+  if (to_long) t = to_dtype(t, DType::Int64);
+  return t;
+}
+
+bool is_integer(PyObject* o) {
+  return PyLong_CheckExact(o) ||
+         (PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o) && !PySequence_Check(o));
+}
+
+bool is_sequence(PyObject* o) { return PySequence_Check(o) && !PyDict_Check(o); }
+
+// Lists are indices of their own, but one that holds anything but numbers was meant as a tuple.
+bool stands_for_tuple(PyObject* o) {
+  if (!PyList_Check(o)) return false;
+  const Py_ssize_t n = PyList_GET_SIZE(o);
+  if (n >= 32) return false;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(index, i);
-    if (is_integer(o)) {
-      a.view = take_integer(a.view, dim, o);
-      a.viewed = true;
-    } else if (PySlice_Check(o)) {
-      a.view = take_slice(a.view, dim++, o);
-      a.viewed = true;
-    } else if (o == Py_Ellipsis) {
-      dim += self.ndim() - specified;
-      if (dim < 0) fail(ErrorKind::Index, "too many indices for tensor of dimension ", self.ndim());
-    } else if (o == Py_None) {
-      a.view = unsqueeze(a.view, dim++);
-      a.viewed = true;
-    } else if (PyBool_Check(o)) {
-      a.view = unsqueeze(a.view, dim);
-      a.viewed = true;
-      place(full(Dims{1}, o == Py_True, DType::Bool));
-      ++dim;
-    } else if (is_tensor(o)) {
-      const TensorImpl* t = impl_of(o);
-      if (t->ndim == 0 && is_integral(t->dtype)) {
-        if (t->dtype == DType::Bool || t->dtype == DType::UInt8) {
-          a.view = unsqueeze(a.view, dim);
-          a.viewed = true;
-          place(reshape(Tensor::share(impl_of(o)), Dims{1}));
-          ++dim;
-        } else {
-          a.view = take_integer(a.view, dim, o);
-          a.viewed = true;
-        }
-      } else {
-        place(Tensor::share(impl_of(o)));
-        dim += std::max<int64_t>(consumed(o), 1);
+    PyObject* item = PyList_GET_ITEM(o, i);
+    if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
+        (PySequence_Check(item) && !PyUnicode_Check(item))) {
+      if (PyErr_WarnEx(PyExc_UserWarning,
+                       "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
+                       "instead of x[seq].", 1) < 0) {
+        throw PythonError{};
       }
-    } else if (PySequence_Check(o) && !PyUnicode_Check(o)) {
-      Tensor t = index_tensor(o);
-      if (t.numel() == 0) t = to_dtype(t, DType::Int64);
-      const bool mask = t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
-      const int64_t uses = mask ? t.ndim() : 1;
-      place(std::move(t));
-      dim += uses;
-    } else {
-      fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-           "indices (got ", Py_TYPE(o)->tp_name, ")");
+      return true;
     }
   }
-  return a;
+  return false;
+}
+
+// Reads what stands between the brackets, from left to right.
+class Brackets {
+ public:
+  explicit Brackets(const Tensor& self) : self_(self), selection_(self.ndim()) {}
+
+  void read(PyObject* index) {
+    Ref as_tuple;
+    if (!PyTuple_Check(index) && stands_for_tuple(index)) {
+      as_tuple = Ref(checked(PyList_AsTuple(index)));
+      index = as_tuple.get();
+    }
+    if (PyTuple_Check(index)) {
+      const Py_ssize_t n = PyTuple_GET_SIZE(index);
+      for (Py_ssize_t i = 0; i < n; ++i) read_item(PyTuple_GET_ITEM(index, i), index);
+    } else {
+      read_item(index, nullptr);
+    }
+    while (dim_ < self_.ndim()) keep();
+  }
+
+  bool advanced() const { return !indices_.empty(); }
+  const std::vector<Tensor>& indices() const { return indices_; }
+  bool viewed() const { return changes_ > 0; }
+
+  // The tensor after integers, slices and new dimensions.
+  Tensor view() const {
+    switch (changes_) {
+      case 0: return self_;
+      case 1: return single();
+      default: return basic_index(self_, selection_);
+    }
+  }
+
+ private:
+  enum class Change : uint8_t { Select, Slice, New };
+
+  void read_item(PyObject* o, PyObject* all) {
+    if (is_integer(o)) return select_at(integer_of(o));
+    if (PySlice_Check(o)) return take_slice(o);
+    if (o == Py_Ellipsis) return skip(all);
+    if (o == Py_None) return insert();
+    if (PyBool_Check(o)) {
+      insert();
+      return place(full(Dims{1}, o == Py_True, DType::Bool));
+    }
+    if (is_tensor(o)) return take_tensor(Tensor::share(impl_of(o)));
+    if (is_sequence(o)) return take_tensor(sequence_index(o));
+    fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+         "indices (got ", Py_TYPE(o)->tp_name, ")");
+  }
+
+  void select_at(int64_t i) {
+    if (dim_ >= self_.ndim()) {
+      if (self_.ndim() > 0) fail_too_many(self_);
+      fail(ErrorKind::Index, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+           "to convert a 0-dim tensor to a number");
+    }
+    const int64_t size = self_.size(dim_);
+    if (i < -size || i >= size) {
+      fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", selection_.results(), " with size ", size);
+    }
+    first_ = i;
+    note(Change::Select);
+    selection_.start(dim_++, i < 0 ? i + size : i);
+  }
+
+  void take_slice(PyObject* o) {
+    if (self_.ndim() == 0) fail(ErrorKind::Index, "slice() cannot be applied to a 0-dim tensor.");
+    if (dim_ >= self_.ndim()) fail_too_many(self_);
+    const int64_t size = self_.size(dim_);
+    const SliceRange range = read_slice(o, size);
+    if (range.first == 0 && range.length == size && range.step == 1) return keep();
+    range_ = range;
+    note(Change::Slice);
+    selection_.start(dim_, range.first);
+    selection_.keep(dim_++, range.step, range.length);
+  }
+
+  void skip(PyObject* all) {
+    int64_t specified = 0;
+    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all); ++i) specified += consumed(PyTuple_GET_ITEM(all, i));
+    if (specified > self_.ndim()) fail_too_many(self_);
+    for (int64_t n = self_.ndim() - specified; n > 0; --n) {
+      if (dim_ < self_.ndim()) keep();
+      else ++dim_;
+    }
+  }
+
+  // How many of the tensor's dimensions an item uses.
+  static int64_t consumed(PyObject* o) {
+    if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
+    if (is_tensor(o) && is_mask(impl_of(o))) return impl_of(o)->ndim;
+    if (is_integer(o) || PySlice_Check(o) || is_tensor(o) || !is_sequence(o)) return 1;
+    const Tensor t = sequence_index(o);
+    return is_mask(t.get()) ? t.ndim() : 1;
+  }
+
+  void insert() {
+    note(Change::New);
+    selection_.keep(-1, 1, 1);
+  }
+
+  void take_tensor(const Tensor& t) {
+    if (t.ndim() == 0 && is_integral(t.dtype())) {
+      if (!is_mask(t.get())) {
+        ensure_value(t.get());
+        return select_at(*to_dtype(detach(t), DType::Int64).data<int64_t>());
+      }
+      insert();
+      return place(reshape(t, Dims{1}));
+    }
+    if (t.dtype() == DType::UInt8 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+      throw PythonError{};
+    }
+    const int uses = is_mask(t.get()) ? t.ndim() : 1;
+    if (dim_ + uses > self_.ndim()) fail_too_many(self_);
+    for (int d = 0; d < uses; ++d) keep();
+    place(t, uses);
+  }
+
+  void keep() {
+    selection_.keep(dim_, 1, self_.size(dim_));
+    ++dim_;
+  }
+
+  // An index for the dimensions of the view that were kept last.
+  void place(Tensor t, int uses = 1) {
+    const size_t at = entries_for(selection_.results() - uses);
+    indices_.resize(at + 1);
+    indices_[at] = std::move(t);
+  }
+  // A mask is one entry for several dimensions.
+  size_t entries_for(int dim) {
+    size_t entry = 0;
+    for (int d = 0; d < dim; ++entry) {
+      const bool mask = entry < indices_.size() && indices_[entry] && is_mask(indices_[entry].get());
+      d += mask ? indices_[entry]->ndim : 1;
+    }
+    return entry;
+  }
+
+  void note(Change change) {
+    if (changes_++ > 0) return;
+    change_ = change;
+    changed_dim_ = selection_.results();
+  }
+
+  Tensor single() const {
+    switch (change_) {
+      case Change::Select: return select(self_, changed_dim_, first_);
+      case Change::New: return unsqueeze(self_, changed_dim_);
+      case Change::Slice: break;
+    }
+    const int64_t end = range_.length == 0 ? range_.first : range_.first + (range_.length - 1) * range_.step + 1;
+    return slice(self_, changed_dim_, range_.first, end, range_.step);
+  }
+
+  const Tensor& self_;
+  BasicSelection selection_;
+  std::vector<Tensor> indices_;
+  int dim_ = 0;         // of self, next to be used
+  int changes_ = 0;     // items that make a view
+  Change change_{};     // the first of them, and where it stands in the result
+  int changed_dim_ = 0;
+  int64_t first_ = 0;   // of the last integer
+  SliceRange range_{};  // of the last slice
+};
+
+// Leading dimensions of size one are dropped from a value, as numpy does.
+Tensor without_leading_ones(Tensor v) {
+  if (v.ndim() == 0 || v.size(0) != 1) return v;
+  int ones = 1;
+  while (ones < v.ndim() && v.size(ones) == 1) ++ones;
+  return view(v, v.sizes().subspan(static_cast<size_t>(ones)));
+}
+
+Tensor value_for(const Tensor& self, PyObject* value) {
+  if (is_tensor(value)) return Tensor::share(impl_of(value));
+  Tensor v = number_to_tensor(value);
+  if (!v) {
+    fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", dtype_name(self.dtype()), " tensor");
+  }
+  return v;
+}
+
+Tensor read_item(const Tensor& t, PyObject* index) {
+  if (PyLong_CheckExact(index) && t.ndim() > 0) {
+    const int64_t i = integer_of(index), size = t.size(0);
+    if (i >= -size && i < size) return select(t, 0, i);
+  } else if (is_tensor(index) && impl_of(index)->ndim > 0 && impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
+    return weft::index(t, {Tensor::share(impl_of(index))});
+  }
+  Brackets brackets(t);
+  brackets.read(index);
+  if (brackets.advanced()) return weft::index(brackets.view(), brackets.indices());
+  // t[...] and t[:] are views as well: another tensor over the same memory.
+  return brackets.viewed() ? brackets.view() : view_of_all(t);
 }
 
 }  // namespace
@@ -186,15 +330,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     PyObject* answer;
     if (operator_overridden("__getitem__", nullptr, self, index, &answer)) return answer;
   }
-  return guarded([&]() -> PyObject* {
-    const Tensor t = Tensor::share(impl_of(self));
-    if (PyLong_CheckExact(index)) return wrap(take_integer(t, 0, index));
-    if (PySlice_Check(index)) return wrap(take_slice(t, 0, index));
-    Applied a = apply_index(t, index);
-    if (a.advanced) return wrap(weft::index(a.view, a.indices));
-    // t[...] and t[()] are views as well: another tensor over the same memory.
-    return wrap(a.viewed ? std::move(a.view) : view_of_all(t));
-  });
+  return guarded([&] { return wrap(read_item(Tensor::share(impl_of(self)), index)); });
 }
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
@@ -210,23 +346,11 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_int([&] {
     if (!value) fail(ErrorKind::Type, "Tensor does not support deleting items");
     const Tensor t = Tensor::share(impl_of(self));
-    Tensor v;
-    if (is_tensor(value)) {
-      v = Tensor::share(impl_of(value));
-    } else {
-      v = number_to_tensor(value);
-      if (!v) {
-        fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", dtype_name(t.dtype()), " tensor");
-      }
-    }
-    Applied a = apply_index(t, index);
-    if (a.advanced) {
-      index_put_into(a.view, a.indices, v);
-    } else {
-      // Leading dimensions of size one are dropped from the value, as numpy does.
-      while (v.ndim() > a.view.ndim() && v.size(0) == 1) v = squeeze(v, 0);
-      copy_in_place(a.viewed ? a.view : t, v);
-    }
+    const Tensor v = without_leading_ones(value_for(t, value));
+    Brackets brackets(t);
+    brackets.read(index);
+    if (brackets.advanced()) index_put_into(brackets.view(), brackets.indices(), v);
+    else copy_in_place(brackets.view(), v);
     return 0;
   });
 }

@@ -1,6 +1,6 @@
 // What Python's syntax and attributes say about a tensor's shape: iteration, T, mT, H and mH.
 #include "bind/object.h"
-#include "core/ops/functions.h"
+#include "core/ops/shape.h"
 #include "core/ops/shape.h"
 
 namespace weft::bind {

@@ -26,7 +26,8 @@ Value parse_default(ParameterKind kind, std::string_view text) {
       break;
     case ParameterKind::String:
       v.kind = Value::Kind::String;
-      v.string = text.substr(1, text.size() - 2);
+      v.text = text.data() + 1;
+      v.length = text.size() - 2;
       break;
     case ParameterKind::IntList:
       v.kind = Value::Kind::IntList;
@@ -221,7 +222,8 @@ bool take_attribute(const Parameter& p, PyObject* o, Value* v) {
       const char* text = PyUnicode_AsUTF8AndSize(o, &size);
       if (!text) throw PythonError{};
       v->kind = Value::Kind::String;
-      v->string = {text, static_cast<size_t>(size)};
+      v->text = text;
+      v->length = static_cast<size_t>(size);
       return true;
     }
     case ParameterKind::MemoryFormat: {

@@ -9,6 +9,7 @@ tensor([2., 4.])
 
 __version__ = "0.1.0"
 
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 
 from weft import _core, _tensor, autograd, ops
@@ -85,11 +86,6 @@ _tensor.install()
 short, int, long = int16, int32, int64
 half, float, double = float16, float32, float64
 cfloat, cdouble = complex64, complex128
-
-e = 2.718281828459045
-inf = float("inf")
-nan = float("nan")
-pi = 3.141592653589793
 
 # Imported when they are first asked for: `weft.nn` works after `import weft`.
 _SUBMODULES = frozenset(

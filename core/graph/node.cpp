@@ -214,6 +214,7 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
   for (int i = 0; i < n_in && linked; ++i) {
     if (in.data()[i] && in.data()[i]->requires_grad()) mask |= op.saves.for_input[std::min(i, 3)];
   }
+  if (n_in < 16) mask &= ~(output(0) - input(n_in));  // an operation on a list of tensors saves those there are
   size_t result_bytes = 0;
   for (int k = 0; k < outputs; ++k) result_bytes += sizeof(ResultMeta) + sizeof(int64_t) * out[k]->ndim;
   const int saved = __builtin_popcount(mask);
@@ -385,6 +386,8 @@ TensorImpl* Backward::destination(int i) const {
   const Edge edge = node_->edges()[i];
   Node* producer = edge.node();
   if (!producer || context().grad_enabled || producer->task != task_) return nullptr;
+  // Hooks and the search for NaN look at this gradient by itself.
+  if ((node_->extra && node_->extra->hooks) || context().anomaly) return nullptr;
   TensorImpl* waiting = producer->waiting_slots()[edge.output_nr()];
   const bool ours = waiting && waiting->refs == 1 && !waiting->python && waiting->storage && waiting->storage->refs == 1 &&
                     waiting->is_contiguous() && !waiting->requires_grad();

@@ -18,11 +18,16 @@ struct Value {
   enum class Kind : uint8_t { None, Int, Float, Bool, IntList, DType, Device, String, Generator, Options };
 
   Kind kind = Kind::None;
-  int64_t integer = 0;   // Int, Bool, DType, Device (type * 256 + index), Options (its bytes)
-  double floating = 0;
+  union {
+    int64_t integer = 0;   // Int, Bool, DType, Device (type * 256 + index), Options (its bytes)
+    double floating;
+    Generator* generator;
+    const char* text;      // String, of `length` bytes
+  };
+  size_t length;
   Dims list;
-  std::string_view string;
-  Generator* generator = nullptr;
+
+  std::string_view string() const { return {text, length}; }
 };
 
 inline void read_value(const Value& v, int64_t& field) { field = v.integer; }
@@ -43,8 +48,10 @@ inline void read_value(const Value& v, Dims& field) {
   if (v.kind == Value::Kind::Int) field = Dims{v.integer};
   else field = v.list;
 }
-inline void read_value(const Value& v, std::string& field) { field = v.string; }
-inline void read_value(const Value& v, Generator*& field) { field = v.generator; }
+inline void read_value(const Value& v, std::string& field) { field = v.string(); }
+inline void read_value(const Value& v, Generator*& field) {
+  field = v.kind == Value::Kind::Generator ? v.generator : nullptr;
+}
 inline void read_value(const Value& v, CreationOptions& field) {
   std::memcpy(static_cast<void*>(&field), &v.integer, sizeof field);
 }

@@ -1,20 +1,16 @@
-// Copies and casts.
+// Copies and conversions.
 #include <algorithm>
 
-#include "core/ops/functions.h"
+#include "core/ops/create.h"
 #include "core/tensor/promotion.h"
 
 namespace weft {
 
 namespace {
 
-// The layout of a copy: the source's own if it is dense, else row-major.
-void infer_copy(const Tensor& a, DType dtype, Meta* out) {
+void infer_copy(const Tensor& a, DType dtype, std::optional<int64_t> memory_format, Meta* out) {
   out->set(dtype, a->device, a.sizes());
-  if (!a->is_contiguous() && is_dense(a.sizes(), a.strides())) {
-    out->strided = true;
-    std::copy_n(a.strides().data(), a.ndim(), out->strides);
-  }
+  lay_out(out, memory_format.value_or(kPreserveFormat), a);
 }
 
 }  // namespace
@@ -25,8 +21,7 @@ struct Clone {
   std::optional<int64_t> memory_format;
 
   void infer(Inputs in, Meta* out) const {
-    infer_copy(in[0], in[0].dtype(), out);
-    if (memory_format.value_or(1) == 0) out->strided = false;
+    infer_copy(in[0], in[0].dtype(), memory_format, out);
   }
   void run(Inputs in, Tensor* out) const { copy_into(out[0], in[0]); }
   static void vjp(Backward& b) { b.set(0, b.grad()); }
@@ -34,16 +29,15 @@ struct Clone {
 WEFT_OP(Clone);
 
 struct Cast {
-  static constexpr Schema schema{"cast(Tensor self, DType dtype) -> Tensor"};
+  static constexpr Schema schema{"cast(Tensor self, DType dtype, MemoryFormat? memory_format=None) -> Tensor"};
   static constexpr uint32_t traits = kLinear;
   static constexpr const char* backward_name = "ToCopyBackward0";
   DType dtype;
+  std::optional<int64_t> memory_format;
 
   void infer(Inputs in, Meta* out) const {
-    if (is_complex(dtype)) {
-      fail(ErrorKind::NotImplemented, "complex tensors have no arithmetic in weft yet: cannot convert to ", dtype_name(dtype));
-    }
-    infer_copy(in[0], dtype, out);
+    if (is_complex(dtype)) refuse_complex("to");
+    infer_copy(in[0], dtype, memory_format, out);
   }
   void run(Inputs in, Tensor* out) const { copy_into(out[0], in[0]); }
   // The gradient is cast back where it is delivered.
@@ -83,14 +77,127 @@ struct Contiguous {
   int64_t memory_format;
 
   Tensor compose(Inputs in) const {
-    if (in[0]->is_contiguous()) return in[0];
-    return call(op_Clone, Clone{int64_t{0}}, in[0]);
+    if (memory_format == kPreserveFormat) fail("preserve memory format is unsupported by the contiguous operator");
+    if (is_laid_out(in[0], memory_format)) return in[0];
+    return call(op_Clone, Clone{memory_format}, in[0]);
   }
 };
 WEFT_OP(Contiguous);
 
+// ---- conversions -----------------------------------------------------------------------------------
+
+namespace {
+
+// A tensor that is already as it is wanted is returned itself.
+Tensor converted(const Tensor& a, DType dtype, Device device, bool copy, std::optional<int64_t> memory_format) {
+  check_device(device);
+  const bool same_layout = !memory_format || is_laid_out(a, *memory_format);
+  if (a.dtype() == dtype && same_layout && !copy && !a->has(kWrappedNumber)) return a;
+  return call(op_Cast, Cast{dtype, memory_format}, a);
+}
+
+}  // namespace
+
+struct ToDType {
+  static constexpr Schema schema{
+      "to.dtype(Tensor self, DType dtype, bool non_blocking=False, bool copy=False, *, "
+      "MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+  DType dtype;
+  bool non_blocking, copy;
+  std::optional<int64_t> memory_format;
+
+  Tensor compose(Inputs in) const { return converted(in[0], dtype, in[0]->device, copy, memory_format); }
+};
+WEFT_OP(ToDType);
+
+struct ToDevice {
+  static constexpr Schema schema{
+      "to(Tensor self, Device? device=None, DType? dtype=None, bool non_blocking=False, bool copy=False, *, "
+      "MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+  std::optional<Device> device;
+  std::optional<DType> dtype;
+  bool non_blocking, copy;
+  std::optional<int64_t> memory_format;
+
+  Tensor compose(Inputs in) const {
+    return converted(in[0], dtype.value_or(in[0].dtype()), device.value_or(in[0]->device), copy, memory_format);
+  }
+};
+WEFT_OP(ToDevice);
+
+struct ToOther {
+  static constexpr Schema schema{
+      "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, "
+      "MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+  bool non_blocking, copy;
+  std::optional<int64_t> memory_format;
+
+  Tensor compose(Inputs in) const { return converted(in[0], in[1].dtype(), in[1]->device, copy, memory_format); }
+};
+WEFT_OP(ToOther);
+
+struct TypeAs {
+  static constexpr Schema schema{"type_as(Tensor self, Tensor other) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+
+  Tensor compose(Inputs in) const { return converted(in[0], in[1].dtype(), in[1]->device, false, {}); }
+};
+WEFT_OP(TypeAs);
+
+struct ToCpu {
+  static constexpr Schema schema{"cpu(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+  std::optional<int64_t> memory_format;
+
+  Tensor compose(Inputs in) const { return converted(in[0], in[0].dtype(), Device{}, false, memory_format); }
+};
+WEFT_OP(ToCpu);
+
+struct ToCuda {
+  static constexpr Schema schema{
+      "cuda(Tensor self, Device? device=None, bool non_blocking=False, *, MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr const char* backward_name = "ToCopyBackward0";
+  std::optional<Device> device;
+  bool non_blocking;
+  std::optional<int64_t> memory_format;
+
+  Tensor compose(Inputs in) const {
+    return converted(in[0], in[0].dtype(), device.value_or(Device{DeviceType::CUDA, 0}), false, memory_format);
+  }
+};
+WEFT_OP(ToCuda);
+
+#define WEFT_CONVERSION(Struct, name, type)                                                              \
+  struct Struct {                                                                                        \
+    static constexpr Schema schema{name "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"}; \
+    static constexpr const char* backward_name = "ToCopyBackward0";                                      \
+    std::optional<int64_t> memory_format;                                                                \
+                                                                                                         \
+    Tensor compose(Inputs in) const {                                                                    \
+      return converted(in[0], DType::type, in[0]->device, false, memory_format);                         \
+    }                                                                                                    \
+  };                                                                                                     \
+  WEFT_OP(Struct)
+
+WEFT_CONVERSION(ToBool, "bool", Bool);
+WEFT_CONVERSION(ToByte, "byte", UInt8);
+WEFT_CONVERSION(ToChar, "char", Int8);
+WEFT_CONVERSION(ToShort, "short", Int16);
+WEFT_CONVERSION(ToInt, "int", Int32);
+WEFT_CONVERSION(ToLong, "long", Int64);
+WEFT_CONVERSION(ToHalf, "half", Float16);
+WEFT_CONVERSION(ToBFloat16, "bfloat16", BFloat16);
+WEFT_CONVERSION(ToFloat, "float", Float32);
+WEFT_CONVERSION(ToDouble, "double", Float64);
+#undef WEFT_CONVERSION
+
+// ---- for C++ -----------------------------------------------------------------------------------------
+
 Tensor clone(const Tensor& a) { return call(op_Clone, Clone{}, a); }
-Tensor contiguous_copy(const Tensor& a) { return call(op_Clone, Clone{int64_t{0}}, a); }
+Tensor contiguous_copy(const Tensor& a) { return call(op_Clone, Clone{kContiguousFormat}, a); }
 Tensor contiguous(const Tensor& a) { return a->is_contiguous() ? a : contiguous_copy(a); }
 
 void copy_in_place(const Tensor& to, const Tensor& from) {
@@ -101,7 +208,7 @@ void copy_in_place(const Tensor& to, const Tensor& from) {
 
 Tensor to_dtype(const Tensor& a, DType dtype) {
   if (a.dtype() == dtype && !a->has(kWrappedNumber)) return a;
-  return call(op_Cast, Cast{dtype}, a);
+  return call(op_Cast, Cast{dtype, {}}, a);
 }
 
 }  // namespace weft

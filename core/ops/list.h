@@ -166,26 +166,142 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Copy, kInPlace)                 \
   X(Cast, 0)                        \
   X(Contiguous, kMethod)            \
+  X(ToDType, kMethod)               \
+  X(ToDevice, kMethod)              \
+  X(ToOther, kMethod)               \
+  X(TypeAs, kMethod)                \
+  X(ToCpu, kMethod)                 \
+  X(ToCuda, kMethod)                \
+  X(ToBool, kMethod)                \
+  X(ToByte, kMethod)                \
+  X(ToChar, kMethod)                \
+  X(ToShort, kMethod)               \
+  X(ToInt, kMethod)                 \
+  X(ToLong, kMethod)                \
+  X(ToHalf, kMethod)                \
+  X(ToBFloat16, kMethod)            \
+  X(ToFloat, kMethod)               \
+  X(ToDouble, kMethod)              \
+  /* create.cpp */                  \
+  X(Empty, kFunction | kOut)        \
+  X(EmptyStrided, kFunction)        \
+  X(Zeros, kFunction | kOut)        \
+  X(Ones, kFunction | kOut)         \
+  X(Full, kFunction | kOut)         \
+  X(ScalarTensor, kFunction)        \
+  X(EmptyLike, kFunction)           \
+  X(ZerosLike, kFunction | kOut)    \
+  X(OnesLike, kFunction | kOut)     \
+  X(FullLike, kFunction | kOut)     \
+  X(NewEmpty, kMethod)              \
+  X(NewZeros, kMethod)              \
+  X(NewOnes, kMethod)               \
+  X(NewFull, kMethod)               \
+  X(NewEmptyStrided, kMethod)       \
+  X(Fill, kFM | kInPlace)           \
+  X(Zero, kInPlace)                 \
+  X(Arange, kFunction | kOut)       \
+  X(ArangeFrom, kFunction | kOut)   \
+  X(Linspace, kFunction | kOut)     \
+  X(Eye, kFunction | kOut)          \
+  X(EyeOf, kFunction | kOut)        \
+  X(TrilIndices, kFunction)         \
+  X(TriuIndices, kFunction)         \
+  /* random.cpp */                  \
+  X(Rand, kFunction | kOut)         \
+  X(Randn, kFunction | kOut)        \
+  X(Randint, kFunction | kOut)      \
+  X(RandintFrom, kFunction | kOut)  \
+  X(Randperm, kFunction | kOut)     \
+  X(RandLike, kFunction)            \
+  X(RandnLike, kFunction)           \
+  X(RandintLike, kFunction)         \
+  X(RandintLikeFrom, kFunction)     \
+  X(Bernoulli, kFMO)                \
+  X(BernoulliOf, kFM)               \
+  X(BernoulliWith, kInPlace)        \
+  X(BernoulliFill, kInPlace)        \
+  X(Multinomial, kFMO)              \
+  X(NormalOfSize, kFunction | kOut) \
+  X(NormalBoth, kFunction | kOut)   \
+  X(NormalAround, kFunction | kOut) \
+  X(NormalSpread, kFunction | kOut) \
+  X(Normal, kInPlace)               \
+  X(Uniform, kInPlace)              \
+  X(LogNormal, kInPlace)            \
+  X(Exponential, kInPlace)          \
+  X(Cauchy, kInPlace)               \
+  X(Geometric, kInPlace)            \
+  X(Random, kInPlace)               \
+  X(RandomBelow, kInPlace)          \
+  X(RandomBetween, kInPlace)        \
   /* view.cpp */                    \
   X(View, kMethod)                  \
+  X(ViewDType, kMethod)             \
   X(Reshape, kFM)                   \
   X(Permute, kFM)                   \
-  X(Transpose, kFM)                 \
-  X(T, kFM)                         \
+  X(Transpose, kFM | kInPlace)      \
+  X(Swapaxes, kFM | kInPlace)       \
+  X(Swapdims, kFM | kInPlace)       \
+  X(T, kFM | kInPlace)              \
   X(Expand, kMethod)                \
   X(Select, kFM)                    \
   X(Slice, 0)                       \
   X(Narrow, kFM)                    \
-  X(Squeeze, kFM)                   \
-  X(SqueezeDim, kFM)                \
-  X(Unsqueeze, kFM)                 \
+  X(Squeeze, kFM | kInPlace)        \
+  X(SqueezeDim, kFM | kInPlace)     \
+  X(Unsqueeze, kFM | kInPlace)      \
   X(Diagonal, kFM)                  \
   X(Unfold, kMethod)                \
-  X(AsStrided, kFM)                 \
   X(Detach, kFM)                    \
   X(Alias, 0)                       \
+  X(SelectScatter, kFM)             \
+  X(SliceScatter, kFM)              \
+  X(DiagonalScatter, kFM)           \
+  /* strided.cpp */                 \
+  X(AsStrided, kFM | kInPlace)      \
   X(ViewGradient, 0)                \
   X(AsStridedScatter, 0)            \
+  /* reshape.cpp */                 \
+  X(Flatten, kFM)                   \
+  X(Unflatten, kFM)                 \
+  X(Ravel, kFM)                     \
+  X(Movedim, kFM)                   \
+  X(Moveaxis, kFM)                  \
+  X(Adjoint, kFM)                   \
+  X(ViewAs, kMethod)                \
+  X(ReshapeAs, kMethod)             \
+  X(ExpandAs, kMethod)              \
+  X(BroadcastTo, kFM)               \
+  /* join.cpp */                    \
+  X(CatParts, 0)                    \
+  X(Cat, kFunction | kOut)          \
+  X(Concat, kFunction | kOut)       \
+  X(Concatenate, kFunction | kOut)  \
+  X(Stack, kFunction | kOut)        \
+  X(Split, kFM)                     \
+  X(SplitSizes, kFM)                \
+  X(SplitOf, kFunction)             \
+  X(SplitSizesOf, kFunction)        \
+  X(SplitWithSizes, kFM)            \
+  X(Chunk, kFM)                     \
+  X(Unbind, kFM)                    \
+  X(TensorSplitSections, kFM)       \
+  X(TensorSplitIndices, kFM)        \
+  X(TensorSplitTensor, kFM)         \
+  /* rearrange.cpp */               \
+  X(Flip, kFM)                      \
+  X(Roll, kFM)                      \
+  X(Tril, kAll)                     \
+  X(Triu, kAll)                     \
+  X(Repeat, kMethod)                \
+  X(Tile, kFM)                      \
+  X(RepeatedPositions, kFM)         \
+  X(RepeatInterleave, kFM)          \
+  X(RepeatInterleaveBy, kFM)        \
+  X(ConstantPad, kFunction)         \
+  X(DiagEmbed, kFM)                 \
+  X(Diag, kFMO)                     \
   /* reduce.cpp */                  \
   X(Sum, kFMO)                      \
   X(Mean, kFMO)                     \

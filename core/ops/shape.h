@@ -18,6 +18,8 @@ Tensor place_in_zeros(const Tensor& a, IntSpan sizes, IntSpan strides, int64_t o
 // A copy of `a`, row-major, with `source` in such a window, which must not show a cell twice.
 Tensor place_in_copy(const Tensor& a, const Tensor& source, IntSpan sizes, IntSpan strides, int64_t offset);
 
+Tensor diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2);
+
 Dims contiguous_strides(IntSpan sizes);
 
 }  // namespace weft

@@ -133,7 +133,7 @@ Scalar correction_of(bool unbiased) { return Scalar(int64_t{unbiased}); }
 }  // namespace
 
 // The same without the mean, and with `unbiased` for correction=1 and correction=0.
-#define WEFT_SPREAD(Moments, name, Struct, Unbiased, UnbiasedDim)                                              \
+#define WEFT_SPREAD(Moments, name, Struct, OfUnbiased, OfUnbiasedDim)                                          \
   struct Struct {                                                                                              \
     static constexpr Schema schema{                                                                            \
         #name "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"};     \
@@ -145,7 +145,7 @@ Scalar correction_of(bool unbiased) { return Scalar(int64_t{unbiased}); }
   };                                                                                                           \
   WEFT_OP(Struct);                                                                                             \
                                                                                                                \
-  struct Unbiased {                                                                                            \
+  struct OfUnbiased {                                                                                          \
     static constexpr Schema schema{#name ".unbiased(Tensor self, bool unbiased) -> Tensor"};                   \
     bool unbiased;                                                                                             \
                                                                                                                \
@@ -153,9 +153,9 @@ Scalar correction_of(bool unbiased) { return Scalar(int64_t{unbiased}); }
       return spread(op_##Moments, Moments{{}, correction_of(unbiased), false}, in[0]);                         \
     }                                                                                                          \
   };                                                                                                           \
-  WEFT_OP(Unbiased);                                                                                           \
+  WEFT_OP(OfUnbiased);                                                                                         \
                                                                                                                \
-  struct UnbiasedDim {                                                                                         \
+  struct OfUnbiasedDim {                                                                                       \
     static constexpr Schema schema{                                                                            \
         #name ".dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"};              \
     std::optional<Dims> dim;                                                                                   \
@@ -165,7 +165,7 @@ Scalar correction_of(bool unbiased) { return Scalar(int64_t{unbiased}); }
       return spread(op_##Moments, Moments{dim, correction_of(unbiased), keepdim}, in[0]);                      \
     }                                                                                                          \
   };                                                                                                           \
-  WEFT_OP(UnbiasedDim);                                                                                        \
+  WEFT_OP(OfUnbiasedDim);                                                                                      \
                                                                                                                \
   struct Moments##Unbiased {                                                                                   \
     static constexpr Schema schema{#name "_mean.unbiased(Tensor self, bool unbiased) -> (Tensor, Tensor)"};    \

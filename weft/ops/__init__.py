@@ -25,6 +25,7 @@ _FAMILIES = (
     "conversion",
     "linear_algebra",
     "indexing",
+    "sorting",
 )
 for _family in _FAMILIES:
     if importlib.util.find_spec(f"weft.ops.{_family}") is not None:
