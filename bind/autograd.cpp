@@ -1,4 +1,6 @@
 // Backward, gradient modes, custom functions: what weft/autograd is written with.
+#include <cstring>
+
 #include "bind/object.h"
 #include "core/autograd/engine.h"
 #include "core/ops/functions.h"
@@ -123,6 +125,45 @@ constexpr OpTable python_function_table() {
 }
 constexpr OpTable op_PythonFunction = python_function_table();
 
+// The line of the user's that called Function.apply: weft's own frames above it are passed over.
+class UserCode {
+ public:
+  UserCode() : before_(context().user_site), depth_(context().user_site_depth) {
+    if (depth_ > 0 || !context().record_sites) return;
+    PyFrameObject* frame = PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame) {
+      PyCodeObject* code = PyFrame_GetCode(frame);
+      Ref held(reinterpret_cast<PyObject*>(code));
+      if (!is_weft_code(code)) {
+        context().user_site = {held.release(), PyFrame_GetLasti(frame)};
+        context().user_site_depth = 1;
+        break;
+      }
+      PyFrameObject* caller = PyFrame_GetBack(frame);
+      Py_DECREF(frame);
+      frame = caller;
+    }
+    Py_XDECREF(frame);
+  }
+  ~UserCode() {
+    if (depth_ == 0 && context().user_site_depth == 1) Py_XDECREF(static_cast<PyObject*>(context().user_site.code));
+    context().user_site = before_;
+    context().user_site_depth = depth_;
+  }
+  UserCode(const UserCode&) = delete;
+
+ private:
+  static bool is_weft_code(PyCodeObject* code) {
+    Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "co_filename"));
+    const char* file = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+    return file && std::strstr(file, "/weft/autograd/");
+  }
+
+  CallSite before_;
+  int depth_;
+};
+
 // _record_function(callback, name, inputs, outputs, differentiable, dirty) -> node
 PyObject* record_function(PyObject*, PyObject* args) {
   PyObject *callback, *inputs, *outputs, *differentiable, *dirty;
@@ -137,6 +178,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
       items.push_back(t.get());
     }
     const PythonFunction op{PythonFunction::Callback(callback)};
+    const UserCode line;
     Node* n = record_node(op_PythonFunction, &op, Inputs(items.data(), static_cast<int>(items.size())), out.data(),
                           static_cast<int>(out.size()), nullptr);
     struct Release { Node* n; ~Release() { release(n); } } held{n};

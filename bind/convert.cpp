@@ -43,6 +43,7 @@ PyObject* nested_list(const TensorImpl* t, int dim, const char* at) {
 PyObject* to_list(PyObject*, PyObject* tensor) {
   return guarded([&] {
     TensorImpl* t = impl_of(tensor);
+    note_value_read(t);
     ensure_value(t);
     return t->ndim == 0 ? element(t->dtype, t->data) : nested_list(t, 0, t->data);
   });
@@ -136,6 +137,20 @@ struct NestedData {
   }
 };
 
+// Most integers are of one digit of Python's, and read without a call.
+bool is_small(PyObject* o, int64_t* out) {
+  const auto* number = reinterpret_cast<const PyLongObject*>(o);
+#if PY_VERSION_HEX >= 0x030c0000
+  if (!PyUnstable_Long_IsCompact(number)) return false;
+  *out = PyUnstable_Long_CompactValue(number);
+#else
+  const Py_ssize_t digits = Py_SIZE(number);
+  if (digits < -1 || digits > 1) return false;
+  *out = digits * static_cast<int64_t>(number->ob_digit[0]);
+#endif
+  return true;
+}
+
 int64_t integer_of(PyObject* o, DType t) {
   if (PyFloat_Check(o)) {
     const double v = PyFloat_AS_DOUBLE(o);
@@ -146,6 +161,8 @@ int64_t integer_of(PyObject* o, DType t) {
     Ref item(checked(tensor_item(impl_of(o))));
     return integer_of(item.get(), t);
   }
+  int64_t small;
+  if (PyLong_CheckExact(o) && is_small(o, &small)) return small;
   Ref index(PyLong_Check(o) ? Ref::borrowed(o).release() : checked(PyNumber_Long(o)));
   int overflow;
   const int64_t v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
@@ -206,7 +223,8 @@ void fill(DType t, const Dims& shape, PyObject* o, int dim, char*& at) {
       *reinterpret_cast<double*>(at) = PyFloat_AS_DOUBLE(value);
       at += item;
     } else if (numbers && t == DType::Int64 && PyLong_CheckExact(value)) {
-      *reinterpret_cast<int64_t*>(at) = integer_of(value, t);
+      auto* to = reinterpret_cast<int64_t*>(at);
+      if (!is_small(value, to)) *to = integer_of(value, t);
       at += item;
     } else {
       const Ref held = Ref::borrowed(value);

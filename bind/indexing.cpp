@@ -84,6 +84,11 @@ SliceRange read_slice(PyObject* o, int64_t size) {
   return {first, span / step + (span % step != 0), step};
 }
 
+Tensor slice_to(const Tensor& t, int64_t dim, const SliceRange& r) {
+  const int64_t end = r.length == 0 ? r.first : r.first + (r.length - 1) * r.step + 1;
+  return slice(t, dim, r.first, end, r.step);
+}
+
 bool is_mask(const TensorImpl* t) { return t->dtype == DType::Bool || t->dtype == DType::UInt8; }
 
 // A list, a tuple inside a tuple or an array as an index.
@@ -111,7 +116,9 @@ bool stands_for_tuple(PyObject* o) {
     PyObject* item = PyList_GET_ITEM(o, i);
     if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
         (PySequence_Check(item) && !PyUnicode_Check(item))) {
-      if (PyErr_WarnEx(PyExc_UserWarning,
+      static bool warned = false;
+      if (!std::exchange(warned, true) &&
+          PyErr_WarnEx(PyExc_UserWarning,
                        "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
                        "instead of x[seq].", 1) < 0) {
         throw PythonError{};
@@ -277,8 +284,7 @@ class Brackets {
       case Change::New: return unsqueeze(self_, changed_dim_);
       case Change::Slice: break;
     }
-    const int64_t end = range_.length == 0 ? range_.first : range_.first + (range_.length - 1) * range_.step + 1;
-    return slice(self_, changed_dim_, range_.first, end, range_.step);
+    return slice_to(self_, changed_dim_, range_);
   }
 
   const Tensor& self_;
@@ -313,6 +319,9 @@ Tensor read_item(const Tensor& t, PyObject* index) {
   if (PyLong_CheckExact(index) && t.ndim() > 0) {
     const int64_t i = integer_of(index), size = t.size(0);
     if (i >= -size && i < size) return select(t, 0, i);
+  } else if (PySlice_Check(index) && t.ndim() > 0) {
+    const SliceRange range = read_slice(index, t.size(0));
+    if (range.first != 0 || range.length != t.size(0)) return slice_to(t, 0, range);
   } else if (is_tensor(index) && impl_of(index)->ndim > 0 && impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
     return weft::index(t, {Tensor::share(impl_of(index))});
   }

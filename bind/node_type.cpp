@@ -1,4 +1,7 @@
 // grad_fn objects: a window on the recorded nodes.
+#include <cstring>
+#include <map>
+
 #include "bind/object.h"
 #include "core/autograd/engine.h"
 
@@ -146,7 +149,22 @@ PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
                        {Py_tp_methods, methods},
                        {Py_tp_members, members},
                        {0, nullptr}};
-PyType_Spec spec = {"weft.autograd.graph.Node", sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_BASETYPE;
+PyType_Spec spec = {"weft.autograd.graph.Node", sizeof(PyNode), 0, kFlags, slots};
+
+// type(t.grad_fn).__name__ says which operation it was, as in PyTorch: a class for each name, made
+// when it is first seen and never freed.
+PyTypeObject* type_named(const std::string& name) {
+  static auto* const types = new std::map<std::string, PyTypeObject*>;
+  PyTypeObject*& type = (*types)[name];
+  if (!type) {
+    PyType_Slot no_slots[] = {{0, nullptr}};
+    PyType_Spec of_operation = {strdup(("weft.autograd.graph." + name).c_str()), sizeof(PyNode), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, no_slots};
+    type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&of_operation, reinterpret_cast<PyObject*>(node_type)));
+  }
+  return type;
+}
 
 // ---- hooks: dicts of callables, run in the order they were added -----------------------------------
 
@@ -249,7 +267,8 @@ PyObject* wrap_node(Node* n) {
     Py_INCREF(existing);
     return existing;
   }
-  auto* self = PyObject_New(PyNode, node_type);
+  PyTypeObject* type = type_named(n->name());
+  auto* self = type ? PyObject_New(PyNode, type) : nullptr;
   if (!self) return nullptr;
   retain(n);
   self->node = n;
@@ -265,6 +284,6 @@ bool init_node_type(PyObject* module) {
   return node_type && PyModule_AddObjectRef(module, "Node", reinterpret_cast<PyObject*>(node_type)) == 0;
 }
 
-Node* node_from(PyObject* o) { return Py_TYPE(o) == node_type ? node_of(o) : nullptr; }
+Node* node_from(PyObject* o) { return PyObject_TypeCheck(o, node_type) ? node_of(o) : nullptr; }
 
 }  // namespace weft::bind

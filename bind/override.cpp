@@ -230,6 +230,10 @@ bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count
 
 bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b, PyObject** result) {
   if (switched_off) return false;
+  Overloaded overloaded;
+  overloaded.look_at(a);
+  if (b) overloaded.look_into(b);
+  if (overloaded.arguments.empty()) return false;
   const bool forward = is_tensor(a);
   Ref function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), forward ? name : reflected));
   if (!function) {

@@ -188,9 +188,9 @@ bool take_attribute(const Parameter& p, PyObject* o, Value* v) {
       return true;
     case ParameterKind::IntList:
       v->kind = Value::Kind::IntList;
-      if (PyLong_Check(o) && !PyBool_Check(o)) {
+      if (!PyBool_Check(o) && (PyLong_Check(o) || (PyIndex_Check(o) && !PySequence_Check(o) && !is_tensor(o)))) {
         Value single;
-        take_number(o, &single, true);
+        if (!take_number(o, &single, true)) return false;
         v->list = Dims{single.integer};
         return true;
       }

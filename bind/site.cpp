@@ -39,6 +39,16 @@ void init_sites() {
   python.site_text = site_text;
   python.release_lock = []() -> void* { return PyEval_SaveThread(); };
   python.acquire_lock = [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); };
+  python.annotate = [](const std::string& note) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (value && PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+      Ref done(PyObject_CallMethod(value, "add_note", "s", note.c_str()));
+      if (!done) PyErr_Clear();
+    }
+    PyErr_Restore(type, value, trace);
+  };
   python.check_signals = [] {
     if (PyErr_CheckSignals() != 0) throw PythonError{};
   };

@@ -63,6 +63,11 @@ Operator negative_operator{&op_Neg, "neg", nullptr, nullptr};
 Operator absolute_operator{nullptr, "abs", nullptr, nullptr};
 Operator invert_operator{nullptr, "bitwise_not", nullptr, nullptr};
 
+// For operators whose operands may change places: the tensor goes first, as it does in PyTorch's graphs.
+bool number_comes_first(const Operator& op, PyObject* a) {
+  return (op.table == &op_Add || op.table == &op_Mul) && !is_tensor(a);
+}
+
 PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
   if (may_be_overridden(a, b)) {
     PyObject* result;
@@ -76,6 +81,7 @@ PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
       Py_RETURN_NOTIMPLEMENTED;
     }
     TensorImpl* in[] = {x.impl, y.impl};
+    if (number_comes_first(op, a)) std::swap(in[0], in[1]);
     Tensor out;
     apply(*op.table, nullptr, Inputs(in, 2), &out);
     return wrap(std::move(out));

@@ -52,11 +52,11 @@ void finalize(PyObject* object) {
   Py_INCREF(object);
   t->flags |= kOwnsPython;
   release(t);
-#if PY_VERSION_HEX < 0x030d0000
-  // So that finalize runs again the next time: the collector's mark lives in the word before the object.
-  reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1};
-#endif
 }
+
+// So that finalize runs again the next time: Python marks an object whose finalizer has run, in the
+// lowest bit of the word before it.
+void forget_finalized(PyObject* object) { reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1}; }
 
 void dealloc(PyObject* object) {
   auto* self = reinterpret_cast<PyTensor*>(object);
@@ -380,6 +380,7 @@ PyObject* m_data_ptr(PyObject* self, PyObject*) {
 PyObject* m_item(PyObject* self, PyObject*) {
   return guarded([&] {
     TensorImpl* t = impl_of(self);
+    note_value_read(t);
     if (t->numel != 1) {
       fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t), "); use tolist() for all of them");
     }
@@ -585,6 +586,7 @@ PyObject* wrap(Tensor t) {
       // The reference the impl held becomes the caller's; the object holds the impl again.
       impl->flags &= ~kOwnsPython;
       t.detach_ref();
+      forget_finalized(existing);
       return existing;
     }
     Py_INCREF(existing);

@@ -78,6 +78,7 @@ from weft._settings import (
 )
 from weft._size import Size
 from weft.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from weft.ops.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 _core._set_size_type(Size)
 _tensor.install()
@@ -134,10 +135,12 @@ __all__ = [
     "get_num_interop_threads",
     "get_num_threads",
     "get_printoptions",
+    "get_rng_state",
     "half",
     "iinfo",
     "inf",
     "inference_mode",
+    "initial_seed",
     "int",
     "int8",
     "int16",
@@ -152,6 +155,7 @@ __all__ = [
     "is_tensor",
     "layout",
     "long",
+    "manual_seed",
     "memory_format",
     "nan",
     "no_grad",
@@ -161,6 +165,7 @@ __all__ = [
     "preserve_format",
     "printoptions",
     "promote_types",
+    "seed",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
@@ -168,6 +173,7 @@ __all__ = [
     "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
+    "set_rng_state",
     "short",
     "strided",
     "tensor",

@@ -53,7 +53,6 @@ def _uninitialised(sizes: tuple[Any, ...], dtype: Any) -> Any:
     return _core.ops["empty"](sizes, dtype=dtype)
 
 
-@classmethod  # type: ignore[misc]
 def _make_subclass(cls: Any, data: Any, require_grad: bool = False) -> Any:
     """Another tensor over the memory of ``data``, of this class and without history."""
     result = _core._as_subclass(data.detach(), cls)
@@ -330,7 +329,7 @@ def install() -> None:
     for method in _METHODS:
         method.__qualname__ = f"Tensor.{method.__name__}"
         setattr(Tensor, method.__name__, method)
-    Tensor._make_subclass = _make_subclass
+    Tensor._make_subclass = staticmethod(_make_subclass)
     Tensor.layout = property(lambda self: strided, doc="Always `strided`: tensors are dense.")
     # Of two operands the tensor decides, not numpy's array.
     Tensor.__array_priority__ = 1000

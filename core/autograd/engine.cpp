@@ -149,7 +149,7 @@ class Pass {
         const std::string cut = cut_text(root.get());
         fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), "). ",
              cut.empty() ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
-                           ".tolist(), numpy or weft.tensor(...) has left the graph."
+                           ".tolist(), numpy or weft.tensor(...) has left the graph." + last_read_text()
                          : "The chain was cut by " + cut + ": what follows from there is a constant.");
       }
       Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
@@ -229,7 +229,12 @@ class Pass {
       for (int k = 0; k < n->outputs; ++k) grads[k] = std::move(found->second[k]);
       elsewhere_.erase(found);
     }
-    if (n->extra) run_result_hooks(n, grads);
+    try {
+      if (n->extra) run_result_hooks(n, grads);
+    } catch (Error& error) {
+      name_forward_line(n, error);
+      throw;
+    }
     if (!wanted_.empty()) {
       auto want = wanted_.find(n);
       if (want != wanted_.end() && capture(n, want->second, grads)) return;
@@ -259,12 +264,18 @@ class Pass {
         if (results[i] && n->edges()[i]) deliver(n->edges()[i], results[i]);
       }
     } catch (Error& error) {
-      if (n->site_code && error.message.find("recorded") == std::string::npos) {
-        error.message += "\n  in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction);
-      }
+      name_forward_line(n, error);
+      throw;
+    } catch (const PythonError&) {
+      if (n->site_code) python.annotate("in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction));
       throw;
     }
     if (!request_.keep_graph) release_saved(n);
+  }
+
+  [[gnu::cold]] static void name_forward_line(Node* n, Error& error) {
+    if (!n->site_code || error.message.find("recorded") != std::string::npos) return;
+    error.message += "\n  in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction);
   }
 
   void run_result_hooks(Node* n, Tensor* grads) {
@@ -357,10 +368,10 @@ std::vector<Tensor> run_backward(const BackwardRequest& request) {
   (void)installed;
   std::vector<Tensor> result = Pass(request).run();
   if (request.into_grad || request.allow_unused) return result;
-  for (const Tensor& g : result) {
-    if (!g) {
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (!result[i]) {
       fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
-           "the desired behavior.");
+           "the desired behavior. (input ", i, ", ", describe(request.inputs[i].get()), ")");
     }
   }
   return result;

@@ -22,6 +22,7 @@ struct Context {
   CallSite user_site{};
   int user_site_depth = 0;
   const Schedule* schedule = nullptr;   // null: immediate
+  CallSite last_read{};  // where a value with history was last turned into a plain number; code owned
   Node* cut = nullptr;  // owned: the mark left by the first recorded value met in this block without gradient
   std::vector<void*> saved_tensor_hooks;  // pairs pack, unpack: owned Python callables
 };

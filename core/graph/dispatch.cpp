@@ -404,6 +404,26 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
   }
 }
 
+namespace {
+
+void check_out_dtype(const OpTable& table, DType result, const TensorImpl* t, Inputs in) {
+  const bool truth = table.traits & kTruthOut;
+  if (truth ? t->dtype > DType::UInt8 : (table.traits & kExactOut) && t->dtype != result) {
+    fail("Expected out tensor to have dtype ", dtype_name(result), ", but got ", dtype_name(t->dtype), " instead");
+  }
+  if (!truth) check_result_fits(table, result, t, in, "out=,");
+}
+
+bool takes_result_directly(const Meta& meta, const Tensor* out, int k, Inputs in) {
+  const TensorImpl* t = out[k].get();
+  if (meta.strided || t->dtype != meta.dtype || !t->is_contiguous()) return false;
+  for (int i = 0; i < in.size(); ++i) if (in.data()[i] && in.data()[i]->storage == t->storage) return false;
+  for (int j = 0; j < k; ++j) if (out[j]->storage == t->storage) return false;
+  return true;
+}
+
+}  // namespace
+
 void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
   Context& now = context();
   try {
@@ -417,7 +437,7 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     }
     if (table.compose) {
       const Tensor result = table.compose(fields, in);
-      check_result_fits(table, result.dtype(), out[0].get(), in, "out=,");
+      check_out_dtype(table, result.dtype(), out[0].get(), in);
       resize_output(out[0].get(), result.sizes());
       check_writable(std::string(table.name()).c_str(), out[0].get());
       copy_into(out[0], result);
@@ -428,21 +448,18 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     else table.infer(fields, in, metas);
     Tensor fresh[3];
     for (int k = 0; k < table.outputs; ++k) {
-      if ((table.traits & kExactOut) && out[k].dtype() != metas[k].dtype) {
-        fail("Expected out tensor to have dtype ", dtype_name(metas[k].dtype), ", but got ", dtype_name(out[k].dtype()), " instead");
-      }
-      check_result_fits(table, metas[k].dtype, out[k].get(), in, "out=,");
+      check_out_dtype(table, metas[k].dtype, out[k].get(), in);
       resize_output(out[k].get(), metas[k].shape());
       check_writable(std::string(table.name()).c_str(), out[k].get());
     }
     if (table.traits & kView) {
       copy_into(out[0], make_view(in[0], metas[0]));
     } else {
-      // Computed apart and copied: an output may share memory with an input.
-      for (int k = 0; k < table.outputs; ++k) fresh[k] = allocate(metas[k], true);
+      // Computed apart and copied where an output shares memory with an input or is laid out otherwise.
+      for (int k = 0; k < table.outputs; ++k) fresh[k] = takes_result_directly(metas[k], out, k, in) ? out[k] : allocate(metas[k], true);
       if (table.traits & kUpdatesSelf) copy_into(fresh[0], in[0]);
       run_operation(table, fields, in, fresh);
-      for (int k = 0; k < table.outputs; ++k) copy_into(out[k], fresh[k]);
+      for (int k = 0; k < table.outputs; ++k) if (fresh[k].get() != out[k].get()) copy_into(out[k], fresh[k]);
     }
     for (int k = 0; k < table.outputs; ++k) note_write(out[k].get());
   } catch (Error& error) {

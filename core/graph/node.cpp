@@ -127,6 +127,7 @@ struct Cut {
   static constexpr Schema schema{"cut(Tensor self) -> Tensor"};
   static constexpr uint32_t traits = kInternal | kNeverDifferentiable;
   const OpTable* by;
+  bool under_no_grad;
 };
 extern const OpTable op_Cut;
 constexpr OpTable op_Cut = make_table<Cut>("Cut");
@@ -295,7 +296,7 @@ void save_results(Node* n, const Tensor* out) {
 
 Node* record_cut(const OpTable& by) {
   Node* n = allocate_node(op_Cut, 0, 1, 0, sizeof(ResultMeta));
-  new (n->fields()) Cut{&by};
+  new (n->fields()) Cut{&by, !context().grad_enabled};
   auto* meta = reinterpret_cast<ResultMeta*>(n->results());
   *meta = {DType::Float32, Device{}, 0, 0};
   if (context().record_sites) {
@@ -309,7 +310,20 @@ Node* record_cut(const OpTable& by) {
 std::string cut_text(const TensorImpl* t) {
   Node* n = t->grad_fn;
   if (!n || t->requires_grad() || n->op != &op_Cut) return "";
-  return std::string(reinterpret_cast<Cut*>(n->fields())->by->name()) + python.site_text(n->site_code, n->site_instruction);
+  const Cut& cut = *reinterpret_cast<Cut*>(n->fields());
+  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") + python.site_text(n->site_code, n->site_instruction);
+}
+
+void note_value_read(TensorImpl* t) {
+  Context& now = context();
+  if (!t->requires_grad() || !now.record_sites) return;
+  const CallSite before = std::exchange(now.last_read, python.current_site());
+  if (before.code) python.release(before.code);
+}
+
+std::string last_read_text() {
+  const CallSite site = context().last_read;
+  return site.code ? " The last time that happened was" + python.site_text(site.code, site.instruction) + "." : "";
 }
 
 // ---- saved values ------------------------------------------------------------------------------
@@ -374,7 +388,7 @@ Tensor unpack_saved(Node* n, uint32_t source) {
       return context().grad_enabled ? with_history(n, source, value) : value;
     }
     ensure_value(t);
-    if (t->storage && t->storage->version != n->saved_versions()[k]) fail_overwritten(n, t, n->saved_versions()[k], source);
+    if (t->storage && t->storage->version != n->saved_versions()[k] && !n->op->has(kSavesGeometry)) fail_overwritten(n, t, n->saved_versions()[k], source);
     if (!context().grad_enabled || t->requires_grad()) return Tensor::share(t);
     return with_history(n, source, Tensor::share(t));
   }

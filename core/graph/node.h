@@ -132,6 +132,10 @@ Node* record_cut(const OpTable& by);
 // "detach at model.py:12", or nothing when the tensor never had a history.
 std::string cut_text(const TensorImpl* t);
 
+// Notes that a value with history leaves the graph at this line (item, tolist, numpy).
+void note_value_read(TensorImpl* t);
+std::string last_read_text();
+
 // Frees what the node kept for backward.
 void release_saved(Node* n);
 

@@ -79,8 +79,11 @@ enum Trait : uint32_t {
   kNeverDifferentiable = 1 << 7,
   kInternal = 1 << 8,       // not callable from Python by name (derivative helpers, leaves)
   kFirstOutputOnly = 1 << 9,  // later results (indices) carry no gradient
+  kSavesGeometry = 1 << 13,   // looks only at shape and strides of what it saves: later writes do not matter
   kExactOut = 1 << 10,        // out= must have the dtype of the result: nothing is cast into it
   kOutChoosesDtype = 1 << 11, // the dtype of out= stands in for a `dtype` that was not given
+  kTruthOut = 1 << 12,        // out= must be bool or uint8
+  kAnyOut = 1 << 14,          // out= may have any dtype
 };
 
 // How an element-wise operation chooses the dtype it computes in and the dtype of its result.

@@ -63,6 +63,7 @@ void resize_output(TensorImpl* out, IntSpan sizes) {
     fail("an out= tensor of shape ", shape_text(out->sizes()), " cannot hold a result of shape ", shape_text(sizes),
          ". Pass an empty tensor, or one of the right shape.");
   }
+  if (out->storage && out->storage->owner) fail("Trying to resize storage that is not resizable: it belongs to another library");
   if (out->base) fail("an out= tensor that is a view cannot be resized from ", shape_text(out->sizes()), " to ", shape_text(sizes));
   Tensor fresh = empty(sizes, out->dtype, out->device);
   swap_contents(out, fresh.get());

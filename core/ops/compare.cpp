@@ -52,6 +52,7 @@ Tensor isnan(const Tensor& a) { return call(op_Isnan, Isnan{}, a); }
 
 struct Where {
   static constexpr Schema schema{"where(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Pointwise pointwise{Elementwise::where, Promote::SelectSecond};
   static constexpr Saves saves{{0, input(0), input(0)}};
 

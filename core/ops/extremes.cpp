@@ -6,6 +6,7 @@
 
 #include "core/kernels/cpu/scan.h"
 #include "core/kernels/cpu/sort.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/indexing.h"
 #include "core/ops/reduce_common.h"
 
@@ -95,7 +96,7 @@ WEFT_EXTREME_VALUES(Amin, amin, Amin)
 #define WEFT_EXTREME(All, OfDim, OfTwo, name, kind, indexed, elementwise, beats)                               \
   struct All {                                                                                                 \
     static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                                           \
-    static constexpr uint32_t traits = kReduction | kExactOut;                                                 \
+    static constexpr uint32_t traits = kReduction;                                                             \
     static constexpr Saves saves{{input(0) | output(0)}};                                                      \
                                                                                                                \
     void infer(Inputs in, Meta* out) const { infer_whole(#name, in[0], out); }                                 \
@@ -233,6 +234,16 @@ WEFT_MEDIAN(Nanmedian, NanmedianDim, nanmedian, true)
 
 // ---- running extremes -----------------------------------------------------------------------------
 
+namespace {
+
+// One element may be the extreme of many places.
+void add_to_index(Backward& b, int64_t dim) {
+  if (b.grad().ndim() == 0) return b.set(0, b.grad());
+  b.set(0, scatter_add(zeros_like(b.grad()), dim, b.output(1), b.grad()));
+}
+
+}  // namespace
+
 #define WEFT_RUNNING_EXTREME(Struct, name, kind)                                                               \
   struct Struct {                                                                                              \
     static constexpr Schema schema{#name "(Tensor self, int dim) -> (Tensor values, Tensor indices)"};         \
@@ -251,7 +262,7 @@ WEFT_MEDIAN(Nanmedian, NanmedianDim, nanmedian, true)
       cpu::running_extreme(cpu::Extreme::kind, in[0].dtype(), KernelView(in[0]), KernelView(out[0]),           \
                            KernelView(out[1]), static_cast<int>(wrap_dim(dim, in[0].ndim())));                 \
     }                                                                                                          \
-    static void vjp(Backward& b) { give_to_index(b, b.op<Struct>().dim, true); }                               \
+    static void vjp(Backward& b) { add_to_index(b, b.op<Struct>().dim); }                                      \
   };                                                                                                           \
   WEFT_OP(Struct);
 

@@ -93,7 +93,6 @@ void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tenso
   if (index.numel() == 0) return;
   const Tensor wide = checked_index(index, Target(self, dim), ErrorKind::Runtime);
   const Tensor one = full({}, value, self.dtype());
-  const Layout repeated(one, wide.sizes());
   scatter_along(kind, self, dim, wide, Layout(one, wide.sizes()).at_least_1d());
 }
 
@@ -133,7 +132,7 @@ Tensor padded_gradient(const Tensor& g, IntSpan sizes) {
 
 struct Gather {
   static constexpr Schema schema{"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"};
-  static constexpr uint32_t traits = kLinear;
+  static constexpr uint32_t traits = kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
   int64_t dim;
   bool sparse_grad;
@@ -175,7 +174,7 @@ WEFT_OP(Gather);
 struct ScatterTensor {
   static constexpr Schema schema{
       "scatter.src(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   static constexpr const char* backward_name = "ScatterBackward0";
   int64_t dim;
@@ -204,7 +203,7 @@ WEFT_OP(ScatterTensor);
 struct ScatterValue {
   static constexpr Schema schema{
       "scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1)}};
   static constexpr const char* backward_name = "ScatterBackward1";
   int64_t dim;
@@ -231,7 +230,7 @@ WEFT_OP(ScatterValue);
 
 struct ScatterAdd {
   static constexpr Schema schema{"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{0, 0, input(1)}};
   int64_t dim;
 
@@ -251,7 +250,7 @@ extern const OpTable op_ScatterReduce;
 struct ScatterReduce {
   static constexpr Schema schema{
       "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr uint32_t kEverything = input(0) | input(1) | input(2) | output(0);
   static constexpr Saves saves{{kEverything, 0, kEverything}};
   int64_t dim;
@@ -343,7 +342,7 @@ extern const OpTable op_IndexAdd;
 struct IndexAdd {
   static constexpr Schema schema{
       "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{0, 0, input(1)}};
   int64_t dim;
   Scalar alpha = Scalar(1);
@@ -420,7 +419,7 @@ void set_rows_gradient(Backward& b, int64_t dim, const Tensor& index, const Tens
 
 struct IndexSelect {
   static constexpr Schema schema{"index_select(Tensor self, int dim, Tensor index) -> Tensor"};
-  static constexpr uint32_t traits = kLinear;
+  static constexpr uint32_t traits = kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
   int64_t dim;
 
@@ -456,7 +455,7 @@ WEFT_OP(IndexSelect);
 
 struct IndexFill {
   static constexpr Schema schema{"index_fill(Tensor self, int dim, Tensor index, Tensor|Scalar value) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
 
@@ -489,14 +488,26 @@ struct IndexFill {
   static void vjp(Backward& b) {
     const IndexFill& op = b.op<IndexFill>();
     if (b.needs(0)) b.set(0, index_fill(b.grad(), op.dim, b.input(1), Scalar(0)));
-    if (b.needs(2)) b.set(2, sum_all(index_select(b.grad(), op.dim, b.input(1))));
+    if (b.needs(2)) b.set(2, filled_sum(b.grad(), op.dim, b.input(1)));
+  }
+
+ private:
+  // What has been filled counts once, however many indices named it.
+  static Tensor filled_sum(const Tensor& grad, int64_t dim, const Tensor& index) {
+    const int at = static_cast<int>(wrap_dim(dim, grad.ndim()));
+    const int64_t size = extent(grad, at);
+    const Tensor filled = index_fill(zeros(Dims{size}, grad.dtype()), 0, index, Scalar(1));
+    Dims beside;
+    beside.resize(grad.ndim());
+    for (int d = 0; d < grad.ndim(); ++d) beside[d] = d == at ? size : 1;
+    return sum_all(grad * reshape(filled, beside));
   }
 };
 WEFT_OP(IndexFill);
 
 struct IndexCopy {
   static constexpr Schema schema{"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
 
@@ -584,7 +595,7 @@ struct FlatIndex {
 
 struct Put {
   static constexpr Schema schema{"put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf;
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   bool accumulate;
 
@@ -627,7 +638,7 @@ WEFT_OP(Put);
 
 struct Take {
   static constexpr Schema schema{"take(Tensor self, Tensor index) -> Tensor"};
-  static constexpr uint32_t traits = kLinear;
+  static constexpr uint32_t traits = kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
 
   void infer(Inputs in, Meta* out) const {

@@ -1,4 +1,4 @@
-// A product added to something: addmm, baddbmm, and the linear layer.
+// A product added to something: addmm and its kin, and the linear layer.
 #include <algorithm>
 #include <cmath>
 
@@ -46,10 +46,23 @@ void check_expands(const Tensor& t, IntSpan sizes) {
   }
 }
 
+Tensor widened(const Tensor& t) {
+  const Tensor wide = empty(t.sizes(), DType::Float32, t->device);
+  copy_into(wide, t);
+  return wide;
+}
+
 // result = beta * result + alpha * (a @ b). With beta = 0 the old values, NaN included, do not matter.
 void run_scaled_product(Scalar beta, Scalar alpha, const Tensor& a, const Tensor& b, const Tensor& result) {
   const bool apart = result->is_contiguous() && result->storage != a->storage && result->storage != b->storage;
   const bool keeps = !is_number(beta, 0);
+  const bool plain = is_number(alpha, 1) && (!keeps || is_number(beta, 1));
+  if (!plain && (result.dtype() == DType::Float16 || result.dtype() == DType::BFloat16)) {
+    // Scaled and added in float32, rounded once.
+    const Tensor wide = widened(result);
+    run_scaled_product(beta, alpha, widened(a), widened(b), wide);
+    return copy_into(result, wide);
+  }
   if (apart && is_number(alpha, 1)) {
     if (keeps && !is_number(beta, 1)) scale_values(result, beta);
     return run_product(a, false, b, false, result.get(), keeps);
@@ -62,6 +75,20 @@ void run_scaled_product(Scalar beta, Scalar alpha, const Tensor& a, const Tensor
   TensorImpl* const in[] = {result.get(), fresh.get()};
   Tensor out[] = {result};
   run_operation(op_Add, nullptr, Inputs(in, 2), out);
+}
+
+void check_batches(const char* operation, Inputs in, Scalar beta, Scalar alpha) {
+  for (int i = 1; i < 3; ++i) {
+    if (in[i].ndim() != 3) fail("batch", i, " must be a 3D tensor, got ", describe(in[i].get()));
+  }
+  const DType dtype = in[1].dtype();
+  if (in[0].dtype() != dtype || in[2].dtype() != dtype) {
+    fail("Input dtypes must be the same, got: input ", dtype_name(in[0].dtype()), ", batch1: ", dtype_name(dtype), ", batch2: ",
+         dtype_name(in[2].dtype()), " (", operation, " does not promote; convert with .to(dtype))");
+  }
+  check_real(operation, in[1]);
+  as_factor(beta, dtype);
+  as_factor(alpha, dtype);
 }
 
 }  // namespace
@@ -106,6 +133,28 @@ struct Addmm {
 };
 WEFT_OP(Addmm);
 
+struct Addmv {
+  static constexpr Schema schema{"addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
+  Scalar beta, alpha;
+
+  Tensor compose(Inputs in) const {
+    const Tensor &self = in[0], &mat = in[1], &vec = in[2];
+    if (mat.ndim() != 2 || vec.ndim() != 1 || self.ndim() > 1) {
+      fail("vector + matrix @ vector expected, got ", self.ndim(), ", ", mat.ndim(), ", ", vec.ndim(), " dimensions");
+    }
+    if (mat.size(1) != vec.size(0) || (self.numel() != 1 && self.numel() != mat.size(0))) {
+      fail("size mismatch, got input (", self.numel(), "), mat (", mat.size(0), "x", mat.size(1), "), vec (", vec.size(0), ")");
+    }
+    if (self.dtype() != mat.dtype() || mat.dtype() != vec.dtype()) {
+      fail("addmv input tensors must have the same dtype, but got ", dtype_name(self.dtype()), ", ", dtype_name(mat.dtype()),
+           ", and ", dtype_name(vec.dtype()), " (addmv does not promote; convert with .to(dtype))");
+    }
+    return squeeze(call(op_Addmm, Addmm{beta, alpha}, unsqueeze(self, -1), mat, unsqueeze(vec, 1)), 1);
+  }
+};
+WEFT_OP(Addmv);
+
 struct Baddbmm {
   static constexpr Schema schema{"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
@@ -113,22 +162,14 @@ struct Baddbmm {
   Scalar beta, alpha;
 
   void infer(Inputs in, Meta* out) const {
-    const Tensor &self = in[0], &a = in[1], &b = in[2];
-    if (a.ndim() != 3) fail("batch1 must be a 3D tensor, got ", describe(a.get()));
-    if (b.ndim() != 3) fail("batch2 must be a 3D tensor, got ", describe(b.get()));
+    const Tensor &a = in[1], &b = in[2];
+    check_batches("baddbmm", in, beta, alpha);
     if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
       fail("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ", a.size(2), "] but got: [",
            b.size(0), ", ", b.size(1), "].");
     }
-    if (self.dtype() != a.dtype() || a.dtype() != b.dtype()) {
-      fail("Input dtypes must be the same, got: input ", dtype_name(self.dtype()), ", batch1: ", dtype_name(a.dtype()),
-           ", batch2: ", dtype_name(b.dtype()), " (baddbmm does not promote; convert with .to(dtype))");
-    }
-    check_real("baddbmm", a);
-    as_factor(beta, a.dtype());
-    as_factor(alpha, a.dtype());
     const int64_t sizes[] = {a.size(0), a.size(1), b.size(2)};
-    check_expands(self, sizes);
+    check_expands(in[0], sizes);
     out->set(a.dtype(), a->device, sizes);
   }
   void run(Inputs in, Tensor* out) const {
@@ -145,9 +186,54 @@ struct Baddbmm {
 };
 WEFT_OP(Baddbmm);
 
+struct Addbmm {
+  static constexpr Schema schema{"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"};
+  static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
+  static constexpr Saves saves{{0, input(2), input(1)}};
+  Scalar beta, alpha;
+
+  void infer(Inputs in, Meta* out) const {
+    const Tensor &a = in[1], &b = in[2];
+    check_batches("addbmm", in, beta, alpha);
+    if (a.size(0) != b.size(0)) {
+      fail("batch1 and batch2 must have same number of batches, got ", a.size(0), " and ", b.size(0));
+    }
+    if (a.size(2) != b.size(1)) {
+      fail("Incompatible matrix sizes for bmm (", a.size(1), "x", a.size(2), " and ", b.size(1), "x", b.size(2), ")");
+    }
+    const int64_t sizes[] = {a.size(1), b.size(2)};
+    check_expands(in[0], sizes);
+    out->set(a.dtype(), a->device, sizes);
+  }
+  void run(Inputs in, Tensor* out) const {
+    const Tensor &a = in[1], &b = in[2];
+    Scalar keep = as_factor(beta, a.dtype());
+    for (int64_t i = 0; i < a.size(0); ++i) {
+      run_scaled_product(keep, as_factor(alpha, a.dtype()), matrix_of_batch(a, i), matrix_of_batch(b, i), out[0]);
+      keep = Scalar(1);
+    }
+    if (a.size(0) == 0) is_number(keep, 0) ? copy_into(out[0], zeros({}, a.dtype())) : scale_values(out[0], keep);
+  }
+  static void vjp(Backward& b) {
+    const Addbmm& op = b.op<Addbmm>();
+    if (b.needs(0)) b.set(0, scaled(b.grad(), op.beta));
+    if (!b.needs(1) && !b.needs(2)) return;
+    const Tensor g = scaled(b.grad(), op.alpha);
+    if (b.needs(1)) set_product(b, 1, g, false, b.input(2), true);
+    if (b.needs(2)) set_product(b, 2, b.input(1), true, g, false);
+  }
+
+ private:
+  static Tensor matrix_of_batch(const Tensor& t, int64_t i) {
+    return alias(t, t.sizes().subspan(1), t.strides().subspan(1), i * t.stride(0));
+  }
+};
+WEFT_OP(Addbmm);
+
 // One node for the whole layer. A 1-D weight is a layer with one output, whose dimension is dropped.
 struct Linear {
   static constexpr Schema schema{"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Saves saves{{input(1), input(0), 0}};
 
   void infer(Inputs in, Meta* out) const {

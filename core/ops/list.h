@@ -151,7 +151,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Isposinf, kFMO)                 \
   X(Isneginf, kFMO)                 \
   X(Signbit, kFMO)                  \
-  X(Where, kFMO)                    \
+  X(Where, kFunction | kOut)        \
   X(Maximum, kFMO)                  \
   X(Minimum, kFMO)                  \
   X(Fmax, kFMO)                     \
@@ -385,8 +385,9 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(MaskedFill, kFM | kInPlace)     \
   X(MaskedSelect, kFMO)             \
   X(MaskedScatter, kFM | kInPlace)  \
-  X(Nonzero, 0)                     \
-  X(WhereNonzero, kFM)              \
+  X(Nonzero, kFunction | kOut)      \
+  X(WhereNonzero, kFunction)        \
+  X(WhereMethod, kMethod)           \
   /* sort.cpp */                    \
   X(Sort, kFMO)                     \
   X(Argsort, kFM)                   \
@@ -404,8 +405,11 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Bmm, kFMO)                      \
   X(Mv, kFMO)                       \
   X(Dot, kFMO)                      \
+  X(Vdot, kFMO)                     \
   X(Matmul, kFMO)                   \
   /* linear.cpp */                  \
   X(Addmm, kAll)                    \
+  X(Addmv, kAll)                    \
+  X(Addbmm, kAll)                   \
   X(Baddbmm, kAll)                  \
-  X(Linear, kFunctional)
+  X(Linear, kFunctional | kOut)

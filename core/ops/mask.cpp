@@ -98,7 +98,7 @@ WEFT_OP(MaskedFill);
 
 struct MaskedSelect {
   static constexpr Schema schema{"masked_select(Tensor self, Tensor mask) -> Tensor"};
-  static constexpr uint32_t traits = kForcesValues | kLinear;
+  static constexpr uint32_t traits = kForcesValues | kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
 
   void infer(Inputs in, Meta* out) const {
@@ -178,7 +178,7 @@ WEFT_OP(MaskedScatter);
 
 struct Nonzero {
   static constexpr Schema schema{"_nonzero(Tensor self) -> Tensor"};
-  static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable;
+  static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable | kExactOut;
 
   void infer(Inputs in, Meta* out) const {
     ensure_value(in[0].get());
@@ -209,6 +209,14 @@ struct WhereNonzero {
   }
 };
 WEFT_OP(WhereNonzero);
+
+// tensor.where(condition, other): as a method, the tensor is the first of the two that are chosen from.
+struct WhereMethod {
+  static constexpr Schema schema{"where.method(Tensor self, Tensor condition, Tensor|Scalar other) -> Tensor"};
+
+  Tensor compose(Inputs in) const { return where(in[1], in[0], in[2]); }
+};
+WEFT_OP(WhereMethod);
 
 // ---- for C++ ------------------------------------------------------------------------------------------
 

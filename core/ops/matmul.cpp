@@ -348,6 +348,15 @@ struct Dot {
 };
 WEFT_OP(Dot);
 
+// Real vectors are their own conjugates.
+struct Vdot {
+  static constexpr Schema schema{"vdot(Tensor self, Tensor other) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
+
+  Tensor compose(Inputs in) const { return call(op_Dot, Dot{}, in[0], in[1]); }
+};
+WEFT_OP(Vdot);
+
 struct Matmul {
   static constexpr Schema schema{"matmul(Tensor self, Tensor other) -> Tensor"};
   static constexpr uint32_t traits = kExactOut;

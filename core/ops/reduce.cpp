@@ -110,10 +110,13 @@ struct Nansum {
   bool keepdim;
   std::optional<DType> dtype;
 
-  void infer(Inputs in, Meta* out) const { infer_sum("nansum", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out); }
+  void infer(Inputs in, Meta* out) const {
+    infer_sum("nansum", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out);
+    // NaN has no integer to be left out as.
+    if (is_floating(in[0].dtype())) require_floating("nansum", out->dtype);
+  }
   void run(Inputs in, Tensor* out) const {
-    const bool floats = is_floating(in[0].dtype()) && is_floating(out[0].dtype());
-    run_sum(floats ? cpu::Reduction::NanSum : cpu::Reduction::Sum, cpu::Reduction::Any, in[0], ReducedDims(in[0].ndim(), dim),
+    run_sum(is_floating(in[0].dtype()) ? cpu::Reduction::NanSum : cpu::Reduction::Sum, cpu::Reduction::Any, in[0], ReducedDims(in[0].ndim(), dim),
             out[0]);
   }
   static void vjp(Backward& b) {
@@ -143,7 +146,7 @@ WEFT_OP(CountNonzero);
 #define WEFT_LOGICAL_REDUCTION(Struct, name, kind)                                                         \
   struct Struct {                                                                                          \
     static constexpr Schema schema{#name "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"};  \
-    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kExactOut;                      \
+    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kTruthOut;                      \
     std::optional<Dims> dim;                                                                               \
     bool keepdim;                                                                                          \
                                                                                                            \

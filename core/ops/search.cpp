@@ -67,7 +67,7 @@ struct Searchsorted {
   static constexpr Schema schema{
       "searchsorted(Tensor sorted_sequence, Tensor|Scalar self, *, bool out_int32=False, bool right=False, "
       "str? side=None, Tensor? sorter=None) -> Tensor"};
-  static constexpr uint32_t traits = kNeverDifferentiable;
+  static constexpr uint32_t traits = kNeverDifferentiable | kExactOut;
   bool out_int32, right;
   std::optional<std::string> side;
 
@@ -120,7 +120,7 @@ WEFT_OP(Searchsorted);
 struct Bucketize {
   static constexpr Schema schema{
       "bucketize(Tensor|Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"};
-  static constexpr uint32_t traits = kNeverDifferentiable;
+  static constexpr uint32_t traits = kNeverDifferentiable | kExactOut;
   bool out_int32, right;
 
   void infer(Inputs in, Meta* out) const {

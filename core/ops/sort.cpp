@@ -45,7 +45,7 @@ int64_t line_length(const Tensor& t, int64_t dim) {
 struct Sort {
   static constexpr Schema schema{
       "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)"};
-  static constexpr uint32_t traits = kFirstOutputOnly;
+  static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t dim;
   bool descending;
@@ -93,7 +93,7 @@ WEFT_OP(Argsort);
 struct Topk {
   static constexpr Schema schema{
       "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"};
-  static constexpr uint32_t traits = kFirstOutputOnly;
+  static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t k, dim;
   bool largest, sorted;
@@ -125,7 +125,7 @@ WEFT_OP(Topk);
 struct Kthvalue {
   static constexpr Schema schema{
       "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"};
-  static constexpr uint32_t traits = kFirstOutputOnly;
+  static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t k, dim;
   bool keepdim;
@@ -208,7 +208,11 @@ void distinct_slices(bool runs, const Tensor& a, int64_t dim, bool want_inverse,
   const int64_t at = wrap_dim(dim, a.ndim());
   const GradMode off(false);
   const Tensor along = a.ndim() == 0 ? reshape(a, Dims{1}) : a;
-  const Tensor rows = detached_copy(transpose(along, 0, at));
+  Dims order_of_dims{at}, back;
+  for (int d = 0; d < along.ndim(); ++d) if (d != at) order_of_dims.push_back(d);
+  back.resize(along.ndim());
+  for (int d = 0; d < along.ndim(); ++d) back[static_cast<int>(order_of_dims[d])] = d;
+  const Tensor rows = detached_copy(permute(along, order_of_dims));
   const int64_t count = rows.size(0), width = count == 0 ? 0 : rows.numel() / count;
   if (count > 0 && width == 0) fail("There are 0 sized dimensions, and they aren't selected by `dim`");
   Tensor order = empty(Dims{count}, DType::Int64), group = empty(Dims{count}, DType::Int64);
@@ -224,7 +228,7 @@ void distinct_slices(bool runs, const Tensor& a, int64_t dim, bool want_inverse,
     inverse.data<int64_t>()[places[i]] = g;
     ++counts.data<int64_t>()[g];
   }
-  out.push_back(contiguous(transpose(index_select(rows, 0, first), 0, at)));
+  out.push_back(contiguous(permute(index_select(rows, 0, first), back)));
   out.push_back(want_inverse ? inverse : Tensor());
   out.push_back(want_counts ? counts : Tensor());
 }

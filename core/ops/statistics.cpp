@@ -7,7 +7,7 @@
 
 namespace weft {
 
-extern const OpTable op_Pow;
+extern const OpTable op_PowTensor;
 
 namespace {
 
@@ -211,7 +211,7 @@ void raise_in_place(const Tensor& a, double exponent) {
   const Tensor e = wrapped_number(Scalar(exponent));
   TensorImpl* in[] = {a.get(), e.get()};
   Tensor out[] = {a};
-  run_operation(op_Pow, nullptr, Inputs(in, 2), out);
+  run_operation(op_PowTensor, nullptr, Inputs(in, 2), out);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ int64_t checked_reach(IntSpan sizes, IntSpan strides) {
 
 struct AsStrided {
   static constexpr Schema schema{"as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"};
-  static constexpr uint32_t traits = kView | kLinear;
+  static constexpr uint32_t traits = kView | kLinear | kSavesGeometry;
   static constexpr Saves saves{{input(0)}};  // only its strides are looked at
   Dims size, stride;
   std::optional<int64_t> storage_offset;

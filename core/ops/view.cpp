@@ -59,7 +59,7 @@ void infer_size(IntSpan wanted, int64_t numel, int64_t* sizes) {
   for (size_t d = 0; d < wanted.size(); ++d) {
     sizes[d] = wanted[d];
     if (wanted[d] == -1) {
-      if (unknown >= 0) fail("only one dimension can be inferred");
+      if (unknown >= 0) fail("only one dimension can be inferred: -1 stands twice in ", shape_text(wanted));
       unknown = static_cast<int>(d);
     } else if (wanted[d] < 0) {
       fail("invalid shape dimension ", wanted[d]);

@@ -21,6 +21,8 @@ struct PythonHooks {
   std::string (*site_text)(void* code, int32_t instruction) = [](void*, int32_t) { return std::string(); };
   void* (*release_lock)() = []() -> void* { return nullptr; };
   void (*acquire_lock)(void*) = [](void*) {};
+  // Adds a note to the Python exception that is set.
+  void (*annotate)(const std::string& note) = [](const std::string&) {};
   // Ctrl-C: throws PythonError when the interpreter has a signal waiting.
   void (*check_signals)() = [] {};
   // A Python warning at the user's line; throws PythonError where warnings are errors.

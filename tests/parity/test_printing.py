@@ -337,6 +337,6 @@ def test_tensors_of_weft_print_alike(seed: int) -> None:
         ours = Bridge(weft)(tensor)
         assert repr(ours) == repr(tensor) and str(ours) == str(tensor)
         if tensor.requires_grad:
-            assert repr(ours.exp()) == repr(tensor.exp())
+            assert repr(ours * 2) == repr(tensor * 2)
         assert repr(ours.shape) == repr(tensor.shape)
         assert pickle.loads(pickle.dumps(ours.shape)) == tuple(tensor.shape)

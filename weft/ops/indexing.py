@@ -81,18 +81,22 @@ def index_put(
 # -- places of elements ------------------------------------------------------------------------
 
 
-@composed(kinds="function method out")
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+@composed(kinds="function method")
+def nonzero(
+    input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """The coordinates of the elements that are not zero, a row for each.
 
     With ``as_tuple``, a tensor for each dimension instead, which can be used as an index.
     """
     if not as_tuple:
-        return _core.ops["_nonzero"](input)
+        return _core.ops["_nonzero"](input, out=out)
+    if out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     return _core.ops["where"](input)
 
 
-@composed(kinds="function method out")
+@composed(kinds="function method")
 def argwhere(input: Tensor) -> Tensor:
     """The coordinates of the elements that are not zero, a row for each."""
     return _core.ops["_nonzero"](input)
@@ -101,12 +105,14 @@ def argwhere(input: Tensor) -> Tensor:
 # -- along one dimension -----------------------------------------------------------------------
 
 
-@composed(kinds="function method out")
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+@composed(kinds="function method")
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """Reads ``input`` at ``indices`` along ``dim``; the other dimensions are broadcast.
 
     Without ``dim``, both are flattened. The indices of ``argsort`` and ``argmax`` (with
-    ``keepdim``) fit.
+    ``keepdim``) fit. Negative indices count from the end.
     """
     if indices.dtype not in (_core.int64, _core.int32):
         raise RuntimeError(
@@ -114,7 +120,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"but got {indices.dtype}"
         )
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1))
+        return _core.gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of "
@@ -127,7 +133,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     for d in range(input.ndim):
         if d != along:
             shape[d] = index_shape[d] = _broadcast_size(shape[d], index_shape[d], d)
-    return input.expand(shape).gather(along, indices.expand(index_shape))
+    size = shape[along] if shape else 1
+    places = _core.ops["where"](indices < 0, indices + size, indices).expand(index_shape)
+    return _core.gather(input.expand(shape), along, places, out=out)
 
 
 def _broadcast_size(a: int, b: int, dim: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weft import _core
 from weft._core import Tensor
-from weft.ops._composed import composed
+from weft.ops._composed import composed, write_out
 from weft.ops._einsum import Contraction, contraction_of, plan_einsum
 
 Number = bool | int | float
@@ -28,6 +28,18 @@ def _check_same_dtype(first: Tensor, second: Tensor) -> None:
             "both inputs should have same dtype, "
             f"got {first.dtype} and {second.dtype}: convert one with .to(dtype)"
         )
+
+
+def _into(operation: str, result: Tensor, out: Tensor | None) -> Tensor:
+    """The result, written into ``out`` if there is one: of the same dtype, as for products."""
+    if out is None:
+        return result
+    if isinstance(out, Tensor) and out.dtype != result.dtype:
+        raise RuntimeError(
+            f"{operation}(): Expected out tensor to have dtype {result.dtype}, "
+            f"but got {out.dtype} instead"
+        )
+    return write_out(operation, result, out)  # type: ignore[no-any-return]
 
 
 # -- products of vectors ---------------------------------------------------------------------
@@ -63,12 +75,6 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """The same as :func:`outer`."""
     return outer(input, vec2)
-
-
-@composed(kinds="function method out")
-def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The dot product of two vectors; ``input`` would be conjugated if it were complex."""
-    return _core.dot(input, other)
 
 
 def _cross_dim(input: Tensor, other: Tensor, dim: int) -> int:
@@ -126,59 +132,6 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @composed(kinds="function method inplace out")
-def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``; with ``beta=0``, ``input`` is not read."""
-    _check_tensors("addmv", input=input, mat=mat, vec=vec)
-    if mat.dim() != 2 or vec.dim() != 1 or input.dim() > 1:
-        raise RuntimeError(
-            f"vector + matrix @ vector expected, got {input.dim()}, {mat.dim()}, {vec.dim()} "
-            "dimensions"
-        )
-    rows = mat.shape[0]
-    if mat.shape[1] != vec.shape[0] or input.numel() not in (1, rows):
-        raise RuntimeError(
-            f"size mismatch, got input ({input.numel()}), mat ({rows}x{mat.shape[1]}), "
-            f"vec ({vec.shape[0]})"
-        )
-    if not input.dtype == mat.dtype == vec.dtype:
-        raise RuntimeError(
-            "addmv input tensors must have the same dtype, "
-            f"but got {input.dtype}, {mat.dtype}, and {vec.dtype}"
-        )
-    column = input.unsqueeze(-1)
-    return _core.addmm(column, mat, vec.unsqueeze(1), beta=beta, alpha=alpha).squeeze(1)
-
-
-@composed(kinds="function method inplace out")
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Tensor:
-    """``beta * input`` plus ``alpha`` times the sum of the products of all pairs of matrices."""
-    _check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
-    for name, batch in (("batch1", batch1), ("batch2", batch2)):
-        if batch.dim() != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor, got {batch.dim()}D")
-    if batch1.shape[0] != batch2.shape[0]:
-        raise RuntimeError(
-            "batch1 and batch2 must have same number of batches, "
-            f"got {batch1.shape[0]} and {batch2.shape[0]}"
-        )
-    if batch1.shape[2] != batch2.shape[1]:
-        raise RuntimeError(
-            "Incompatible matrix sizes for bmm "
-            f"({batch1.shape[1]}x{batch1.shape[2]} and {batch2.shape[1]}x{batch2.shape[2]})"
-        )
-    # Side by side, the batches are one product whose sums run over all of them.
-    batches, rows, depth = batch1.shape
-    columns = batch2.shape[2]
-    side_by_side = batch1.transpose(0, 1).reshape(rows, batches * depth)
-    stacked = batch2.reshape(batches * depth, columns)
-    return _core.addmm(input, side_by_side, stacked, beta=beta, alpha=alpha)
-
-
-@composed(kinds="function method inplace out")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
@@ -202,9 +155,7 @@ def addr(
     if dtype is _core.bool:
         product = vec1.unsqueeze(1).logical_and(vec2) if alpha else _zeros(size, input, dtype)
         return product.logical_or(start) if beta else product
-    product = vec1.unsqueeze(1) * vec2
-    if alpha != 1:
-        product = product * alpha
+    product = (vec1 if alpha == 1 else vec1 * alpha).unsqueeze(1) * vec2
     if beta == 0:
         return product if product.dtype == dtype else product.to(dtype)
     return product + (start if beta == 1 else start * beta)
@@ -243,8 +194,8 @@ def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-@composed(kinds="function out", namespace="linalg")
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+@composed(kinds="function", namespace="linalg")
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of a chain of matrices in the order that takes the least work.
 
     The first may be a row and the last a column given as 1-D tensors.
@@ -290,7 +241,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     result = chain(0, count - 1)
     if row:
         result = result.squeeze(0)
-    return result.squeeze(-1) if column else result
+    return _into("multi_dot", result.squeeze(-1) if column else result, out)
 
 
 @composed(kinds="function out")
@@ -380,9 +331,12 @@ def _contract(left: Tensor, right: Tensor, how: Contraction) -> Tensor:
     return result if how.result_shape is None else result.reshape(how.result_shape)
 
 
-@composed(kinds="function out")
+@composed(kinds="function")
 def tensordot(
-    a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Sequence[int] | Tensor = 2
+    a: Tensor,
+    b: Tensor,
+    dims: int | Sequence[Sequence[int]] | Sequence[int] | Tensor = 2,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Sums products over pairs of dimensions.
 
@@ -396,9 +350,9 @@ def tensordot(
             continue
         # A size of one broadcasts: the other side is summed first.
         if a.shape[da] == 1:
-            b = b.sum(db, keepdim=True)
+            b = b.sum(db, keepdim=True, dtype=b.dtype)
         elif b.shape[db] == 1:
-            a = a.sum(da, keepdim=True)
+            a = a.sum(da, keepdim=True, dtype=a.dtype)
         else:
             raise RuntimeError(
                 "contracted dimensions need to match, but first has size "
@@ -411,7 +365,7 @@ def tensordot(
     summed = {labels_a[da] for da in dims_a}
     keep = frozenset(label for label in (*labels_a, *labels_b) if label not in summed)
     how = contraction_of(tuple(labels_a), a.shape, tuple(labels_b), b.shape, keep)
-    return _contract(a, b, how)
+    return _into("tensordot", _contract(a, b, how), out)
 
 
 def _tensordot_dims(a: Tensor, b: Tensor, dims: object) -> tuple[list[int], list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 from weft import _core
 from weft._core import Tensor
 from weft.ops._composed import composed
+from weft.ops.shape import broadcast_tensors
 
 _softmax = _core.ops["softmax"]
 _log_softmax = _core.ops["log_softmax"]
@@ -66,7 +67,6 @@ def normalize(
     return input / length if out is None else _core.ops["div"](input, length, out=out)
 
 
-@composed(kinds="function", namespace="nn.functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors; lengths count as at least ``eps``."""
     common = _core.promote_types(x1.dtype, x2.dtype)
@@ -75,8 +75,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             f"expected common dtype to be floating point, yet common dtype is {common}"
         )
     if x1.shape != x2.shape:
-        x1, x2 = _core.ops["broadcast_tensors"]([x1, x2])
+        x1, x2 = broadcast_tensors(x1, x2)
     x1, x2 = x1.to(common), x2.to(common)
     first = x1 / _vector_norm(x1, 2, dim, True).clamp_min(eps)
     second = x2 / _vector_norm(x2, 2, dim, True).clamp_min(eps)
     return (first * second).sum(dim)
+
+
+# PyTorch offers this one under both names.
+composed(kinds="function")(cosine_similarity)
+composed(kinds="function", namespace="nn.functional")(cosine_similarity)

@@ -7,9 +7,10 @@ from typing import Any
 
 from weft import _core
 from weft._core import Tensor
-from weft.ops._composed import composed
+from weft.ops._composed import composed, write_out
 from weft.ops._results import result_type
 
+_amin, _amax = _core.ops["amin"], _core.ops["amax"]
 _vector_norm = _core.ops["linalg_vector_norm"]
 _aminmax_result = result_type("aminmax", "min", "max")
 
@@ -32,8 +33,14 @@ def nanmean(
     return input.nansum(dim, keepdim, dtype=dtype) / count
 
 
-@composed(kinds="function method out")
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+@composed(kinds="function method")
+def aminmax(
+    input: Tensor,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> Any:
     """The smallest and the largest element, of everything or along one dimension."""
     if dim is None and input.numel() == 0:
         raise RuntimeError(
@@ -41,7 +48,12 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
             "identity."
         )
     dims = () if dim is None else (dim,)
-    return _aminmax_result((input.amin(dims, keepdim), input.amax(dims, keepdim)))
+    if out is None:
+        return _aminmax_result((input.amin(dims, keepdim), input.amax(dims, keepdim)))
+    least, most = out
+    _amin(input, dims, keepdim, out=least)
+    _amax(input, dims, keepdim, out=most)
+    return _aminmax_result((least, most))
 
 
 @composed(kinds="function method")
@@ -71,13 +83,15 @@ def norm(
     return result if out is None else out
 
 
-@composed(kinds="function method out")
+@composed(kinds="function method")
 def diff(
     input: Tensor,
     n: int = 1,
     dim: int = -1,
     prepend: Tensor | None = None,
     append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Differences of neighbours along a dimension, taken ``n`` times."""
     if input.dim() == 0:
@@ -93,12 +107,18 @@ def diff(
     parts = [part for part in (prepend, input, append) if part is not None]
     result = _core.ops["cat"](parts, dim) if len(parts) > 1 and n > 0 else input
     if n == 0:
-        return result.clone()
+        result = result.clone()
     for _ in range(min(n, result.shape[dim])):
         shorter = result.shape[dim] - 1
         later, earlier = result.narrow(dim, 1, shorter), result.narrow(dim, 0, shorter)
         result = later.logical_xor(earlier) if result.dtype is _core.bool else later - earlier
-    return result
+    if out is None:
+        return result
+    if out.dtype != result.dtype:
+        raise RuntimeError(
+            f"diff(): expected an out tensor of dtype {result.dtype} but found {out.dtype}"
+        )
+    return write_out("diff", result, out)
 
 
 @composed(kinds="function method")
