@@ -1,10 +1,10 @@
 // tensor[...] and tensor[...] = value.
 //
-// Integers, slices, None and Ellipsis make one view together; tensors, lists and masks are gathered and
-// handed to the operations index and index_put.
+// Integers, slices, None and Ellipsis make one view together; tensors, lists and masks are gathered
+// and handed to the operations index and index_put.
+#include "core/ops/indexing.h"
 #include "bind/exchange.h"
 #include "bind/override.h"
-#include "core/ops/indexing.h"
 
 namespace weft::bind {
 
@@ -24,7 +24,8 @@ bool dims_from(PyObject* o, Dims* out) {
     if (PyLong_CheckExact(item)) {
       int overflow;
       (*out)[static_cast<int>(i)] = PyLong_AsLongLongAndOverflow(item, &overflow);
-      if (overflow) fail(ErrorKind::Overflow, "Overflow when unpacking long: a size does not fit int64");
+      if (overflow)
+        fail(ErrorKind::Overflow, "Overflow when unpacking long: a size does not fit int64");
       continue;
     }
     if (PyFloat_Check(item) || PyBool_Check(item) || !PyIndex_Check(item)) return false;
@@ -66,14 +67,14 @@ int64_t slice_bound(PyObject* o) {
   return overflow > 0 ? INT64_MAX : overflow < 0 ? INT64_MIN + 1 : value;
 }
 
-struct SliceRange {
-  int64_t first, length, step;
-};
+struct SliceRange { int64_t first, length, step; };
 
 SliceRange read_slice(PyObject* o, int64_t size) {
   const auto* s = reinterpret_cast<PySliceObject*>(o);
   const int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
-  if (step <= 0) fail(ErrorKind::Value, step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
+  if (step <= 0)
+    fail(ErrorKind::Value,
+         step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
   int64_t first = s->start == Py_None ? 0 : slice_bound(s->start);
   int64_t last = s->stop == Py_None ? size : slice_bound(s->stop);
   if (first < 0) first = std::max<int64_t>(first + size, 0);
@@ -93,9 +94,11 @@ bool is_mask(const TensorImpl* t) { return t->dtype == DType::Bool || t->dtype =
 
 // A list, a tuple inside a tuple or an array as an index.
 Tensor sequence_index(PyObject* o) {
-  Tensor t = PyObject_CheckBuffer(o) && !PyBytes_Check(o) ? buffer_to_tensor(o) : sequence_to_tensor(o, std::nullopt);
+  Tensor t = PyObject_CheckBuffer(o) && !PyBytes_Check(o) ? buffer_to_tensor(o)
+                                                          : sequence_to_tensor(o, std::nullopt);
   // Nothing says what an empty list is made of, and PyTorch takes whole parts of floats.
-  const bool to_long = t.numel() == 0 ? !is_mask(t.get()) || !PyObject_CheckBuffer(o) : is_floating(t.dtype());
+  const bool to_long =
+      t.numel() == 0 ? !is_mask(t.get()) || !PyObject_CheckBuffer(o) : is_floating(t.dtype());
   if (to_long) t = to_dtype(t, DType::Int64);
   return t;
 }
@@ -119,8 +122,10 @@ bool stands_for_tuple(PyObject* o) {
       static bool warned = false;
       if (!std::exchange(warned, true) &&
           PyErr_WarnEx(PyExc_UserWarning,
-                       "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
-                       "instead of x[seq].", 1) < 0) {
+                       "Using a non-tuple sequence for multidimensional indexing is deprecated; "
+                       "use x[tuple(seq)] "
+                       "instead of x[seq].",
+                       1) < 0) {
         throw PythonError{};
       }
       return true;
@@ -176,19 +181,24 @@ class Brackets {
     }
     if (is_tensor(o)) return take_tensor(Tensor::share(impl_of(o)));
     if (is_sequence(o)) return take_tensor(sequence_index(o));
-    fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-         "indices (got ", Py_TYPE(o)->tp_name, ")");
+    fail(ErrorKind::Index,
+         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+         "indices (got ",
+         Py_TYPE(o)->tp_name, ")");
   }
 
   void select_at(int64_t i) {
     if (dim_ >= self_.ndim()) {
       if (self_.ndim() > 0) fail_too_many(self_);
-      fail(ErrorKind::Index, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+      fail(ErrorKind::Index,
+           "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
+           "in C++ "
            "to convert a 0-dim tensor to a number");
     }
     const int64_t size = self_.size(dim_);
     if (i < -size || i >= size) {
-      fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", selection_.results(), " with size ", size);
+      fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", selection_.results(),
+           " with size ", size);
     }
     first_ = i;
     note(Change::Select);
@@ -209,7 +219,8 @@ class Brackets {
 
   void skip(PyObject* all) {
     int64_t specified = 0;
-    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all); ++i) specified += consumed(PyTuple_GET_ITEM(all, i));
+    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all); ++i)
+      specified += consumed(PyTuple_GET_ITEM(all, i));
     if (specified > self_.ndim()) fail_too_many(self_);
     for (int64_t n = self_.ndim() - specified; n > 0; --n) {
       if (dim_ < self_.ndim()) keep();
@@ -242,7 +253,9 @@ class Brackets {
     }
     if (t.dtype() == DType::UInt8 &&
         PyErr_WarnEx(PyExc_UserWarning,
-                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                     "torch.bool instead.",
+                     1) < 0) {
       throw PythonError{};
     }
     const int uses = is_mask(t.get()) ? t.ndim() : 1;
@@ -266,7 +279,8 @@ class Brackets {
   size_t entries_for(int dim) {
     size_t entry = 0;
     for (int d = 0; d < dim; ++entry) {
-      const bool mask = entry < indices_.size() && indices_[entry] && is_mask(indices_[entry].get());
+      const bool mask =
+          entry < indices_.size() && indices_[entry] && is_mask(indices_[entry].get());
       d += mask ? indices_[entry]->ndim : 1;
     }
     return entry;
@@ -290,9 +304,9 @@ class Brackets {
   const Tensor& self_;
   BasicSelection selection_;
   std::vector<Tensor> indices_;
-  int dim_ = 0;         // of self, next to be used
-  int changes_ = 0;     // items that make a view
-  Change change_{};     // the first of them, and where it stands in the result
+  int dim_ = 0;      // of self, next to be used
+  int changes_ = 0;  // items that make a view
+  Change change_{};  // the first of them, and where it stands in the result
   int changed_dim_ = 0;
   int64_t first_ = 0;   // of the last integer
   SliceRange range_{};  // of the last slice
@@ -310,7 +324,8 @@ Tensor value_for(const Tensor& self, PyObject* value) {
   if (is_tensor(value)) return Tensor::share(impl_of(value));
   Tensor v = number_to_tensor(value);
   if (!v) {
-    fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", dtype_name(self.dtype()), " tensor");
+    fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.",
+         dtype_name(self.dtype()), " tensor");
   }
   return v;
 }
@@ -322,7 +337,8 @@ Tensor read_item(const Tensor& t, PyObject* index) {
   } else if (PySlice_Check(index) && t.ndim() > 0) {
     const SliceRange range = read_slice(index, t.size(0));
     if (range.first != 0 || range.length != t.size(0)) return slice_to(t, 0, range);
-  } else if (is_tensor(index) && impl_of(index)->ndim > 0 && impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
+  } else if (is_tensor(index) && impl_of(index)->ndim > 0 &&
+             impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
     return weft::index(t, {Tensor::share(impl_of(index))});
   }
   Brackets brackets(t);
@@ -344,7 +360,8 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
   if (value && overrides_in_use) {
-    static PyObject* const function = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__");
+    static PyObject* const function =
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__");
     PyObject* const arguments[] = {self, index, value};
     PyObject* answer;
     if (overridden(function, arguments, 3, nullptr, &answer)) {

@@ -99,7 +99,7 @@ void choose_dtype(const Signature& signature, Matched* matched, DType dtype) {
   int attribute = 0;
   for (const Parameter& p : signature.parameters) {
     if (p.kind == ParameterKind::Tensor || p.kind == ParameterKind::TensorList) continue;
-    Value& v = matched->attributes[attribute++];
+    Value& v = matched->attributes()[attribute++];
     if (p.kind != ParameterKind::DType || v.kind != Value::Kind::None) continue;
     v.kind = Value::Kind::DType;
     v.integer = static_cast<int64_t>(dtype);
@@ -126,14 +126,14 @@ PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matc
     ~Fields() { if (table.destroy) table.destroy(at); }
   };
   if (signature.options >= 0) {
-    Value& v = matched.attributes[signature.options];
+    Value& v = matched.attributes()[signature.options];
     read_value(v, options);
     if (out_argument && is_tensor(out_argument)) take_dtype_of(impl_of(out_argument), table, &v, &options);
   }
   if (out_argument && table.has(kOutChoosesDtype) && is_tensor(out_argument)) {
     choose_dtype(signature, &matched, impl_of(out_argument)->dtype);
   }
-  if (table.build) table.build(matched.attributes, room);
+  if (table.build) table.build(matched.attributes(), room);
   Fields fields{table, room};
   const Inputs in = matched.inputs();
   if (op->form == CallForm::InPlace) {

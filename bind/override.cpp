@@ -192,7 +192,8 @@ PyObject* as_type(PyObject* plain, PyTypeObject* type) {
   });
 }
 
-bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** result) {
+bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** result,
+                PyObject* declined) {
   if (switched_off) return false;
   Overloaded overloaded;
   const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
@@ -222,13 +223,20 @@ bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count
     *result = answer.release();
     return true;
   }
-  PyErr_Format(PyExc_TypeError,
-               "Multiple dispatch failed for %R; all __torch_function__ handlers returned NotImplemented for the types %R", function,
-               types.get());
+  Py_XINCREF(declined);
+  *result = declined;
+  if (!declined) {
+    Ref name(PyObject_GetAttrString(function, "__name__"));
+    if (name) {
+      PyErr_Format(PyExc_TypeError,
+                   "Multiple dispatch failed for 'torch.%U'; all __torch_function__ handlers returned NotImplemented, those of %R",
+                   name.get(), types.get());
+    }
+  }
   return true;
 }
 
-bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b, PyObject** result) {
+bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b, PyObject** result, PyObject* declined) {
   if (switched_off) return false;
   Overloaded overloaded;
   overloaded.look_at(a);
@@ -241,7 +249,7 @@ bool operator_overridden(const char* name, const char* reflected, PyObject* a, P
     return false;
   }
   PyObject* arguments[] = {forward ? a : b, forward ? b : a};
-  return overridden(function.get(), arguments, b ? 2 : 1, nullptr, result);
+  return overridden(function.get(), arguments, b ? 2 : 1, nullptr, result, declined);
 }
 
 bool init_overrides(PyObject* module) {

@@ -1,5 +1,5 @@
 // What Python's syntax and attributes say about a tensor's shape: iteration, T, mT, H and mH.
-#include "bind/object.h"
+#include "bind/override.h"
 #include "core/ops/shape.h"
 #include "core/ops/shape.h"
 
@@ -63,10 +63,15 @@ Tensor swap_last_two(const Tensor& t, const char* name) {
   return transpose(t, -2, -1);
 }
 
+// Of the class of `self` where that is a subclass: see Note [Subclasses of Tensor].
+PyObject* like(PyObject* self, Tensor t) {
+  return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(t)) : wrap(std::move(t));
+}
+
 PyObject* get_transposed(PyObject* self, void*) {
   return guarded([&] {
     const Tensor t = Tensor::share(impl_of(self));
-    if (t.ndim() == 2) return wrap(transpose(t, 0, 1));
+    if (t.ndim() == 2) return like(self, transpose(t, 0, 1));
     warn(t.ndim() == 0 ? "Tensor.T is deprecated on 0-D tensors, where it is the identity."
                        : "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Use "
                          "`x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse "
@@ -74,7 +79,7 @@ PyObject* get_transposed(PyObject* self, void*) {
     Dims reversed;
     reversed.resize(t.ndim());
     for (int d = 0; d < t.ndim(); ++d) reversed[d] = t.ndim() - 1 - d;
-    return wrap(permute(t, reversed));
+    return like(self, permute(t, reversed));
   });
 }
 
@@ -85,12 +90,12 @@ PyObject* get_adjoint(PyObject* self, void*) {
       fail("tensor.H is only supported on matrices (2-D tensors). Got ", t.ndim(), "-D tensor.",
            t.ndim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     }
-    return wrap(swap_last_two(t, "H"));
+    return like(self, swap_last_two(t, "H"));
   });
 }
 
 PyObject* get_matrix_transposed(PyObject* self, void* name) {
-  return guarded([&] { return wrap(swap_last_two(Tensor::share(impl_of(self)), static_cast<const char*>(name))); });
+  return guarded([&] { return like(self, swap_last_two(Tensor::share(impl_of(self)), static_cast<const char*>(name))); });
 }
 
 PyGetSetDef transposes[] = {

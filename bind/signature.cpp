@@ -364,11 +364,10 @@ std::string Signature::text() const {
 bool match(const Signature& signature, const Arguments& arguments, Matched* matched, Mismatch* mismatch) {
   const auto& parameters = signature.parameters;
   const int total = static_cast<int>(parameters.size());
-  const std::string_view name = signature.table->name();
   auto refuse = [&](auto&&... parts) {
     if (mismatch->wanted) {
       std::ostringstream text;
-      (text << ... << parts);
+      (text << signature.table->name() << ... << parts);
       mismatch->reason = text.str();
     }
     return false;
@@ -387,11 +386,11 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
         PyObject *key = PyTuple_GET_ITEM(arguments.names, k), *o = arguments.items[arguments.count + k];
         const OptionFit fit = take_option(key, o, &options);
         if (fit == OptionFit::Refused) {
-          return refuse(name, "(): argument '", PyUnicode_AsUTF8(key), "' must not be ", Py_TYPE(o)->tp_name);
+          return refuse("(): argument '", PyUnicode_AsUTF8(key), "' must not be ", Py_TYPE(o)->tp_name);
         }
         if (fit == OptionFit::Taken) ++used_keywords;
       }
-      Value& v = matched->attributes[matched->attribute_count++];
+      Value& v = matched->add_attribute();
       v.kind = Value::Kind::Options;
       v.integer = 0;
       std::memcpy(&v.integer, &options, sizeof options);
@@ -405,13 +404,13 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
       // view(2, 3): loose integers fill a list of integers that comes last.
       if (p.kind == ParameterKind::IntList && (PyLong_Check(*next) || (given > 1 && PyIndex_Check(*next))) && i == signature.positional - 1 &&
           !PyBool_Check(*next) && (given > 1 || arguments.self)) {
-        Value& v = matched->attributes[matched->attribute_count++];
+        Value& v = matched->add_attribute();
         v.kind = Value::Kind::IntList;
         v.list.resize(given);
         for (int k = 0; k < given; ++k) {
           Value one;
           if (!take_number(next[k], &one, true)) {
-            return refuse(name, "(): argument '", p.text, "' (position ", i + 1, ") must be tuple of ints, but found element of type ",
+            return refuse("(): argument '", p.text, "' (position ", i + 1, ") must be tuple of ints, but found element of type ",
                           Py_TYPE(next[k])->tp_name, " at pos ", k);
           }
           v.list[k] = one.integer;
@@ -431,7 +430,7 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
                           (p.text == "dim" && PyUnicode_CompareWithASCIIString(key, "axis") == 0) ||
                           (p.text == "keepdim" && PyUnicode_CompareWithASCIIString(key, "keepdims") == 0);
         if (!same) continue;
-        if (value) return refuse(name, "() got multiple values for argument '", p.text, "'");
+        if (value) return refuse("() got multiple values for argument '", p.text, "'");
         value = arguments.items[arguments.count + k];
         ++used_keywords;
         break;
@@ -439,10 +438,10 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
     }
     if (!value) {
       if (!p.has_default) {
-        return refuse(name, "() missing ", 1, " required positional argument", ": \"", p.text == "self" ? "input" : p.text, "\"");
+        return refuse("() missing ", 1, " required positional argument", ": \"", p.text == "self" ? "input" : p.text, "\"");
       }
       if (is_input) matched->push(nullptr);
-      else matched->attributes[matched->attribute_count++] = p.default_value;
+      else matched->add_attribute(p.default_value);
       continue;
     }
     bool fits;
@@ -467,17 +466,17 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
     } else if (p.kind == ParameterKind::TensorList) {
       fits = take_list(value, matched);
     } else {
-      fits = take_attribute(p, value, &matched->attributes[matched->attribute_count++]);
+      fits = take_attribute(p, value, &matched->add_attribute());
     }
     if (!fits) {
       const char* shown = p.text == "self" ? "input" : p.text.c_str();
-      return refuse(name, "(): argument '", shown, "' (position ", i + 1, ") must be ", kind_name(p), ", not ",
+      return refuse("(): argument '", shown, "' (position ", i + 1, ") must be ", kind_name(p), ", not ",
                     value == Py_None ? "NoneType" : Py_TYPE(value)->tp_name);
     }
   }
   if (given > 0) {
     const Py_ssize_t self = arguments.self ? 1 : 0;
-    return refuse(name, "() takes ", signature.positional - self, " positional arguments but ", arguments.count,
+    return refuse("() takes ", signature.positional - self, " positional arguments but ", arguments.count,
                   arguments.count == 1 ? " was" : " were", " given");
   }
   if (used_keywords < keywords) {
@@ -488,9 +487,9 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
         known = known || p.text == key || (p.text == "self" && std::strcmp(key, "input") == 0) ||
                 (p.text == "dim" && std::strcmp(key, "axis") == 0) || (p.text == "keepdim" && std::strcmp(key, "keepdims") == 0);
       }
-      if (!known) return refuse(name, "() got an unexpected keyword argument '", key, "'");
+      if (!known) return refuse("() got an unexpected keyword argument '", key, "'");
     }
-    return refuse(name, "(): the same argument was given twice");
+    return refuse("(): the same argument was given twice");
   }
   return true;
 }

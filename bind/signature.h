@@ -37,13 +37,20 @@ struct Signature {
 };
 
 // The arguments of one call, matched: tensors in order, then the values of the attributes in order.
-struct Matched {
+class Matched {
+ public:
+  Matched() = default;
+  Matched(const Matched&) = delete;
+  ~Matched() { for (int i = 0; i < attribute_count_; ++i) attributes()[i].~Value(); }
+
   std::vector<Tensor> temporaries;
   TensorImpl* few[6];
   std::vector<TensorImpl*> many;
   int tensors = 0;
-  Value attributes[8];
-  int attribute_count = 0;
+
+  Value* attributes() { return reinterpret_cast<Value*>(room_); }
+  template <class... From>
+  Value& add_attribute(const From&... from) { return *new (attributes() + attribute_count_++) Value(from...); }
 
   void push(TensorImpl* t) {
     if (many.empty() && tensors < 6) { few[tensors++] = t; return; }
@@ -52,6 +59,11 @@ struct Matched {
     ++tensors;
   }
   Inputs inputs() const { return {many.empty() ? few : many.data(), tensors}; }
+
+ private:
+  // Made one by one: most operations have fewer than there is room for.
+  alignas(Value) char room_[8 * sizeof(Value)];
+  int attribute_count_ = 0;
 };
 
 // Why a call did not fit; made into text only when it is the only signature or all have failed.

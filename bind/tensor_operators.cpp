@@ -45,9 +45,9 @@ const OpTable* operation(std::string_view name) {
   return nullptr;
 }
 
-Operator add_operator{&op_Add, "add", "add_", "__radd__"};
+Operator add_operator{&op_Add, "add", "add_", "add"};
 Operator subtract_operator{&op_Sub, "sub", "sub_", "__rsub__"};
-Operator multiply_operator{&op_Mul, "mul", "mul_", "__rmul__"};
+Operator multiply_operator{&op_Mul, "mul", "mul_", "mul"};
 Operator divide_operator{&op_Div, "div", "div_", "__rtruediv__"};
 Operator power_operator{&op_Pow, "pow", "pow_", "__rpow__"};
 Operator floor_divide_operator{nullptr, "floor_divide", "floor_divide_", "__rfloordiv__"};
@@ -71,7 +71,7 @@ bool number_comes_first(const Operator& op, PyObject* a) {
 PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden(op.method, op.reflected, a, b, &result)) return result;
+    if (operator_overridden(op.method, op.reflected, a, b, &result, Py_NotImplemented)) return result;
   }
   if (!op.table) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
@@ -91,7 +91,7 @@ PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
 PyObject* apply_binary_in_place(const Operator& op, PyObject* a, PyObject* b) {
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden(op.in_place, op.in_place, a, b, &result)) return result;
+    if (operator_overridden(op.in_place, op.in_place, a, b, &result, Py_NotImplemented)) return result;
   }
   if (!op.table) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
@@ -144,7 +144,7 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden("matmul", "__rmatmul__", a, b, &result)) return result;
+    if (operator_overridden("matmul", "__rmatmul__", a, b, &result, Py_NotImplemented)) return result;
   }
   return guarded([&] { return wrap(matmul(Tensor::share(impl_of(a)), Tensor::share(impl_of(b)))); });
 }

@@ -633,7 +633,9 @@ bool init_tensor_type(PyObject* module) {
   all.push_back({0, nullptr});
   PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, all.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return tensor_type && PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 && init_overrides(module);
+  if (!tensor_type) return false;
+  tensor_type->tp_name = "Tensor";  // as Python's own messages are to call it; its module is set already
+  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 && init_overrides(module);
 }
 
 }  // namespace weft::bind

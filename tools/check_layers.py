@@ -44,7 +44,7 @@ PYTHON_ORDER: list[tuple[str, ...]] = [
     ("nn",),
     ("utils",),
     ("autograd",),
-    ("fft", "linalg", "special", "random", "cuda"),
+    ("backends", "cuda", "fft", "linalg", "overrides", "random", "return_types", "special"),
     ("ops",),
     ("private modules",),
     ("_core",),

@@ -43,15 +43,26 @@ from weft._dtypes import finfo, iinfo
 from weft._functions import (
     as_tensor,
     asarray,
+    conj,
+    detach_,
     from_dlpack,
     from_numpy,
     frombuffer,
+    get_device,
+    imag,
     is_complex,
+    is_conj,
     is_floating_point,
     is_inference,
+    is_neg,
+    is_same_size,
+    is_signed,
     is_storage,
     is_tensor,
     numel,
+    real,
+    resolve_conj,
+    resolve_neg,
     typename,
 )
 from weft._memory_format import (
@@ -78,6 +89,7 @@ from weft._settings import (
 )
 from weft._size import Size
 from weft.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from weft.autograd._modes import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from weft.ops.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 _core._set_size_type(Size)
@@ -88,12 +100,14 @@ short, int, long = int16, int32, int64
 half, float, double = float16, float32, float64
 cfloat, cdouble = complex64, complex128
 
+newaxis = None
+
 # Imported when they are first asked for: `weft.nn` works after `import weft`.
 _SUBMODULES = frozenset(
     (
         "backends", "check", "cli", "compiler", "cuda", "data", "dist", "distributed", "doctor",
-        "export", "fft", "func", "graph", "jit", "linalg", "nn", "onnx", "optim", "random", "save",
-        "special", "testing", "utils", "views",
+        "export", "fft", "func", "graph", "jit", "linalg", "nn", "onnx", "optim", "overrides",
+        "random", "return_types", "save", "special", "testing", "utils", "views",
     )
 )  # fmt: skip
 
@@ -114,8 +128,10 @@ __all__ = [
     "channels_last_3d",
     "complex64",
     "complex128",
+    "conj",
     "contiguous_format",
     "default_generator",
+    "detach_",
     "device",
     "double",
     "dtype",
@@ -131,6 +147,7 @@ __all__ = [
     "frombuffer",
     "get_default_device",
     "get_default_dtype",
+    "get_device",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "get_num_threads",
@@ -138,6 +155,7 @@ __all__ = [
     "get_rng_state",
     "half",
     "iinfo",
+    "imag",
     "inf",
     "inference_mode",
     "initial_seed",
@@ -146,11 +164,17 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_complex",
+    "is_conj",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",
+    "is_neg",
+    "is_same_size",
+    "is_signed",
     "is_storage",
     "is_tensor",
     "layout",
@@ -158,6 +182,7 @@ __all__ = [
     "manual_seed",
     "memory_format",
     "nan",
+    "newaxis",
     "no_grad",
     "numel",
     "ops",
@@ -165,6 +190,9 @@ __all__ = [
     "preserve_format",
     "printoptions",
     "promote_types",
+    "real",
+    "resolve_conj",
+    "resolve_neg",
     "seed",
     "set_default_device",
     "set_default_dtype",

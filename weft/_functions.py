@@ -104,6 +104,39 @@ def asarray(
     return result
 
 
+# -- methods of Tensor that PyTorch offers as functions, too -----------------------------------
+
+
+def real(input: Any) -> Any:
+    """``input`` itself: its numbers are real."""
+    return _checked(input, "real").real
+
+
+def imag(input: Any) -> Any:
+    """Refused: the imaginary parts of real numbers are no part of them."""
+    return _checked(input, "imag").imag
+
+
+def conj(input: Any) -> Any:
+    """``input`` itself: its numbers are real."""
+    return _checked(input, "conj")
+
+
+def resolve_conj(input: Any) -> Any:
+    """``input`` itself: its numbers are real."""
+    return _checked(input, "resolve_conj")
+
+
+def resolve_neg(input: Any) -> Any:
+    """``input`` itself: it is never kept negated."""
+    return _checked(input, "resolve_neg")
+
+
+def detach_(input: Any) -> Any:
+    """Cuts ``input`` off from its history, in place."""
+    return _checked(input, "detach_").detach_()
+
+
 # -- questions --------------------------------------------------------------------------------
 
 
@@ -130,6 +163,36 @@ def is_floating_point(input: Any) -> bool:
     """Whether the numbers of ``input`` are of a floating-point type."""
     answer: bool = _checked(input, "is_floating_point").is_floating_point()
     return answer
+
+
+def is_signed(input: Any) -> bool:
+    """Whether the numbers of ``input`` can be negative."""
+    answer: bool = _checked(input, "is_signed").is_signed()
+    return answer
+
+
+def is_conj(input: Any) -> bool:
+    """Whether ``input`` is kept as the conjugate of its memory: never."""
+    answer: bool = _checked(input, "is_conj").is_conj()
+    return answer
+
+
+def is_neg(input: Any) -> bool:
+    """Whether ``input`` is kept as the negative of its memory: never."""
+    answer: bool = _checked(input, "is_neg").is_neg()
+    return answer
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether both tensors have the same shape."""
+    answer: bool = _checked(input, "is_same_size").is_same_size(other)
+    return answer
+
+
+def get_device(input: Any) -> int:
+    """The number of the device of ``input``; -1 for the CPU."""
+    number: int = _checked(input, "get_device").get_device()
+    return number
 
 
 def is_complex(input: Any) -> bool:

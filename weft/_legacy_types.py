@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import _core
-from weft._tensor import construct
+from weft._tensor import construct_of
 
 _NAMES = {
     "FloatTensor": _core.float32,
@@ -36,7 +36,7 @@ class _TensorType(type):
                 f"expected {cls.__name__} (got {type_name(args[0].dtype)}): convert the tensor "
                 f"with tensor.to({cls.dtype})"
             )
-        return construct(*args, device=device, dtype=cls.dtype)
+        return construct_of(cls.dtype, *args, device=device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, _core.Tensor) and instance.dtype == cls.dtype

@@ -18,9 +18,13 @@ _CPU = 1  # DLPack's number for a device
 # -- Tensor(...) ------------------------------------------------------------------------------
 
 
-def construct(*args: Any, device: Any = None, dtype: Any = None) -> Any:
+def construct(*args: Any, device: Any = None) -> Any:
     """What ``Tensor(...)`` makes: of sizes an uninitialised tensor, of a sequence its values."""
-    dtype = dtype or _core.get_default_dtype()
+    return construct_of(_core.get_default_dtype(), *args, device=device)
+
+
+def construct_of(dtype: Any, *args: Any, device: Any = None) -> Any:
+    """The same for a given dtype: what ``FloatTensor(...)`` and its kin make."""
     if device is not None and _core.device(device).type != "cpu":
         raise RuntimeError(f"Tensor(): device '{device}' is not available in this build of weft")
     if not args:
@@ -46,7 +50,7 @@ def construct(*args: Any, device: Any = None, dtype: Any = None) -> Any:
 
 
 def _is_size(value: Any) -> bool:
-    return hasattr(value, "__index__") and not (isinstance(value, Tensor) and value.dim() > 0)
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
 
 
 def _uninitialised(sizes: tuple[Any, ...], dtype: Any) -> Any:
@@ -277,11 +281,19 @@ def get_device(self: Any) -> int:
 
 
 def is_conj(self: Any) -> bool:
+    """Whether the tensor is the conjugate of its memory: real numbers are never kept so."""
     return False
 
 
-def is_neg(self: Any) -> bool:
-    return False
+is_neg = is_conj
+
+
+def resolve_conj(self: Any) -> Any:
+    """The tensor itself: its numbers are real."""
+    return self
+
+
+conj = resolve_neg = resolve_conj
 
 
 # -- element by element in Python ---------------------------------------------------------------
@@ -317,18 +329,20 @@ def map_(self: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
 
 
 _METHODS = (
-    __array__, __array_wrap__, __copy__, __deepcopy__, __dlpack__, __dlpack_device__, __format__,
-    __reduce_ex__, __repr__, __reversed__, __setstate__, apply_, as_subclass, get_device, is_conj,
-    is_neg, is_pinned, is_shared, map_, numpy, pin_memory, share_memory_, storage, tolist,
-    untyped_storage,
+    "__array__", "__array_wrap__", "__copy__", "__deepcopy__", "__dlpack__", "__dlpack_device__",
+    "__format__", "__reduce_ex__", "__repr__", "__reversed__", "__setstate__", "apply_",
+    "as_subclass", "conj", "get_device", "is_conj", "is_neg", "is_pinned", "is_shared", "map_",
+    "numpy", "pin_memory", "resolve_conj", "resolve_neg", "share_memory_", "storage", "tolist",
+    "untyped_storage",
 )  # fmt: skip
 
 
 def install() -> None:
     """Puts all of this on Tensor."""
-    for method in _METHODS:
+    for name in _METHODS:
+        method = globals()[name]
         method.__qualname__ = f"Tensor.{method.__name__}"
-        setattr(Tensor, method.__name__, method)
+        setattr(Tensor, name, method)
     Tensor._make_subclass = staticmethod(_make_subclass)
     Tensor.layout = property(lambda self: strided, doc="Always `strided`: tensors are dense.")
     # Of two operands the tensor decides, not numpy's array.

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from weft.ops import operations
+from weft import ops
 
-__all__ = sorted(operations("linalg"))
+__all__ = sorted(ops.operations("linalg"))
 
 if not TYPE_CHECKING:
-    globals().update(operations("linalg"))
+    globals().update(ops.operations("linalg"))

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from weft.ops import operations
+from weft import ops
 
-__all__ = sorted(operations("special"))
+__all__ = sorted(ops.operations("special"))
 
 if not TYPE_CHECKING:
-    globals().update(operations("special"))
+    globals().update(ops.operations("special"))

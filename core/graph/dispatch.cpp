@@ -13,11 +13,12 @@ void (*force_node)(Node* n) = nullptr;
 void (*force_readers)() = nullptr;
 
 // Of core/ops, above: the operations that recording itself needs.
-extern const OpTable op_Copy;
+extern const OpTable op_Copy, op_Clone;
 Node* record_view_write(const Tensor& base, const Tensor& view);   // a base, after one of its views was written to
 Node* record_view_again(const Tensor& base, const Tensor& view);   // a view, after its base was written to
 
 constexpr bool kPlainCopy = false;  // the one field of Copy: non_blocking
+constexpr std::optional<int64_t> kSameLayout{};  // of Clone: memory_format
 
 namespace {
 
@@ -350,7 +351,14 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     check_writable(std::string(table.name()).append("_").c_str(), self);
     if (table.compose) {
       TensorImpl* pair[] = {self, nullptr};
-      const Tensor result = table.compose(fields, in);
+      // What the composition saves of the tensor must not be what is about to be overwritten.
+      std::vector<TensorImpl*> read(in.data(), in.data() + in.size());
+      Tensor before;
+      if (now.grad_enabled && any_needs_grad(in)) {
+        apply(op_Clone, &kSameLayout, Inputs(&self, 1), &before);
+        std::replace(read.begin(), read.end(), self, before.get());
+      }
+      const Tensor result = table.compose(fields, Inputs(read.data(), in.size()));
       check_result_fits(table, result.dtype(), self, in, "in place,");
       pair[1] = result.get();
       return apply_in_place(op_Copy, &kPlainCopy, Inputs(pair, 2));
@@ -411,7 +419,7 @@ void check_out_dtype(const OpTable& table, DType result, const TensorImpl* t, In
   if (truth ? t->dtype > DType::UInt8 : (table.traits & kExactOut) && t->dtype != result) {
     fail("Expected out tensor to have dtype ", dtype_name(result), ", but got ", dtype_name(t->dtype), " instead");
   }
-  if (!truth) check_result_fits(table, result, t, in, "out=,");
+  if (!truth && !(table.traits & kAnyOut)) check_result_fits(table, result, t, in, "out=,");
 }
 
 bool takes_result_directly(const Meta& meta, const Tensor* out, int k, Inputs in) {
@@ -437,6 +445,10 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     }
     if (table.compose) {
       const Tensor result = table.compose(fields, in);
+      for (int i = 0; i < in.size() && table.list_input; ++i) {
+        if (in.data()[i] == out[0].get()) fail(table.name(), "(): out= is one of the inputs. Please clone() it before.");
+        if (in.data()[i]) check_no_partial_overlap(out[0].get(), in.data()[i]);
+      }
       check_out_dtype(table, result.dtype(), out[0].get(), in);
       resize_output(out[0].get(), result.sizes());
       check_writable(std::string(table.name()).c_str(), out[0].get());

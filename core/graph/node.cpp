@@ -262,7 +262,7 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
         t = box;
       }
       keep[next] = t;
-      versions[next] = t && t->storage ? t->storage->version : 0;
+      versions[next] = t && t->storage ? t->storage->version : kVersionUnknown;
       sources[next++] = source;
     }
   }
@@ -388,7 +388,7 @@ Tensor unpack_saved(Node* n, uint32_t source) {
       return context().grad_enabled ? with_history(n, source, value) : value;
     }
     ensure_value(t);
-    if (t->storage && t->storage->version != n->saved_versions()[k] && !n->op->has(kSavesGeometry)) fail_overwritten(n, t, n->saved_versions()[k], source);
+    if (t->storage && t->storage->version != n->saved_versions()[k] && n->saved_versions()[k] != kVersionUnknown && !n->op->has(kSavesGeometry)) fail_overwritten(n, t, n->saved_versions()[k], source);
     if (!context().grad_enabled || t->requires_grad()) return Tensor::share(t);
     return with_history(n, source, Tensor::share(t));
   }

@@ -32,6 +32,7 @@ class Edge {
 
 enum NodeFlag : uint8_t {
   kReleased = 1 << 0,      // saved values have been freed by a backward pass
+  kHasRun = 1 << 1,        // of a deferred node
   kDeferred = 1 << 2,      // made by the deferred schedule: has room for what it needs to run later
 };
 
@@ -43,6 +44,9 @@ struct NodeExtra {
   std::string module_path;
   std::string name;           // of a custom function
 };
+
+// The version of a saved tensor that was still pending when it was saved.
+inline constexpr uint32_t kVersionUnknown = ~0u;
 
 struct ResultMeta {  // followed by ndim sizes
   DType dtype;

@@ -68,6 +68,7 @@ Tensor sigmoid(const Tensor& a) { return call(op_Sigmoid, Sigmoid{}, a); }
   struct Struct {                                                                                        \
     static constexpr Schema schema{source};                                                              \
     static constexpr Pointwise pointwise{Elementwise::name};                                             \
+    static constexpr uint32_t traits = kExactOut;                                                        \
     static constexpr Saves saves{{input(0)}};                                                            \
     static void vjp(Backward& b) { b.set(0, call(op_##Struct##Grad, Struct##Grad{}, b.grad(), b.input(0))); } \
   };                                                                                                     \
@@ -114,6 +115,7 @@ WEFT_ACTIVATION(GeluTanh, gelu_tanh, "gelu_tanh(Tensor input) -> Tensor")
 
 struct GeluApproximated {
   static constexpr Schema schema{"gelu.approximate(Tensor input, *, str approximate) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   std::string approximate;
 
   Tensor compose(Inputs in) const {
@@ -148,6 +150,7 @@ WEFT_OP(SoftplusGrad);
 struct Softplus {
   static constexpr Schema schema{"softplus(Tensor input, float beta=1, float threshold=20) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::softplus};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Saves saves{{input(0)}};
   double beta, threshold;
 

@@ -127,7 +127,7 @@ WEFT_OP(SubScaled);
 struct Neg {
   static constexpr Schema schema{"neg(Tensor self) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::neg};
-  static constexpr uint32_t traits = kLinear;
+  static constexpr uint32_t traits = kLinear | kExactOut;
 
   void check(Inputs in) const {
     if (in[0].dtype() == DType::Bool) {
@@ -202,7 +202,11 @@ struct DivRounded {
   Tensor compose(Inputs in) const {
     if (!rounding_mode) return div(in[0], in[1]);
     if (*rounding_mode == "floor") return floor_divide(in[0], in[1]);
-    if (*rounding_mode == "trunc") return call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
+    if (*rounding_mode == "trunc") {
+      const bool integers = is_integral(in[0].dtype()) && is_integral(in[1].dtype());
+      // PyTorch rounds the quotient to half precision before it is cut off.
+      return integers ? call(op_TruncDivide, TruncDivide{}, in[0], in[1]) : trunc(div(in[0], in[1]));
+    }
     fail("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
   }
 };
@@ -214,6 +218,7 @@ struct Remainder {
   static constexpr Pointwise pointwise{Elementwise::remainder};
   static constexpr Saves saves{{0, input(0) | input(1)}};
 
+  void check(Inputs in) const { refuse_two_numbers(in); }
   static void check_values(Inputs in) { refuse_zero_divisor(in); }
   static void vjp(Backward& b) {
     if (b.needs(0)) b.set(0, b.grad());
@@ -294,11 +299,8 @@ struct Pow {
   static constexpr Schema schema{"pow(Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor"};
 
   Tensor compose(Inputs in) const {
-    const bool number_base = in[0]->has(kWrappedNumber), number_exponent = in[1]->has(kWrappedNumber);
-    if (number_base && number_exponent) {
-      fail(ErrorKind::Type, "pow() received two numbers: one of base and exponent must be a Tensor");
-    }
-    return number_exponent ? power_of_number(in[0], number_of(in[1])) : call(op_PowTensor, PowTensor{}, in[0], in[1]);
+    refuse_two_numbers(in);
+    return in[1]->has(kWrappedNumber) ? power_of_number(in[0], number_of(in[1])) : call(op_PowTensor, PowTensor{}, in[0], in[1]);
   }
 };
 WEFT_OP(Pow);

@@ -1,12 +1,12 @@
 // Operations on integers and on single bits. None has a derivative.
-#include "core/ops/functions.h"
+#include "core/ops/elementwise.h"
 
 namespace weft {
 
 struct BitwiseNot {
   static constexpr Schema schema{"bitwise_not(Tensor self) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::bitwise_not};
-  static constexpr uint32_t traits = kNeverDifferentiable;
+  static constexpr uint32_t traits = kNeverDifferentiable | kExactOut;
 };
 WEFT_OP(BitwiseNot);
 
@@ -15,6 +15,7 @@ WEFT_OP(BitwiseNot);
     static constexpr Schema schema{source};                     \
     static constexpr Pointwise pointwise{Elementwise::kernel};  \
     static constexpr uint32_t traits = kNeverDifferentiable;    \
+    void check(Inputs in) const { refuse_two_numbers(in); }     \
   };                                                            \
   WEFT_OP(Struct);
 

@@ -22,21 +22,21 @@ WEFT_COMPARISON(LogicalAnd, logical_and, "Tensor")
 WEFT_COMPARISON(LogicalOr, logical_or, "Tensor")
 WEFT_COMPARISON(LogicalXor, logical_xor, "Tensor")
 
-#define WEFT_PREDICATE(Struct, name)                                                \
+#define WEFT_PREDICATE(Struct, name, out_dtype)                                     \
   struct Struct {                                                                   \
     static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                \
     static constexpr Pointwise pointwise{Elementwise::name, Promote::Predicate};    \
-    static constexpr uint32_t traits = kNeverDifferentiable;                        \
+    static constexpr uint32_t traits = kNeverDifferentiable | out_dtype;            \
   };                                                                                \
   WEFT_OP(Struct);
 
-WEFT_PREDICATE(LogicalNot, logical_not)
-WEFT_PREDICATE(Isnan, isnan)
-WEFT_PREDICATE(Isinf, isinf)
-WEFT_PREDICATE(Isfinite, isfinite)
-WEFT_PREDICATE(Isposinf, isposinf)
-WEFT_PREDICATE(Isneginf, isneginf)
-WEFT_PREDICATE(Signbit, signbit)
+WEFT_PREDICATE(LogicalNot, logical_not, 0)
+WEFT_PREDICATE(Isnan, isnan, 0)
+WEFT_PREDICATE(Isinf, isinf, 0)
+WEFT_PREDICATE(Isfinite, isfinite, 0)
+WEFT_PREDICATE(Isposinf, isposinf, kExactOut)
+WEFT_PREDICATE(Isneginf, isneginf, kExactOut)
+WEFT_PREDICATE(Signbit, signbit, kExactOut)
 
 Tensor logical_not(const Tensor& a) { return call(op_LogicalNot, LogicalNot{}, a); }
 Tensor isfinite(const Tensor& a) { return call(op_Isfinite, Isfinite{}, a); }
@@ -52,8 +52,8 @@ Tensor isnan(const Tensor& a) { return call(op_Isnan, Isnan{}, a); }
 
 struct Where {
   static constexpr Schema schema{"where(Tensor condition, Tensor|Scalar self, Tensor|Scalar other) -> Tensor"};
-  static constexpr uint32_t traits = kExactOut;
   static constexpr Pointwise pointwise{Elementwise::where, Promote::SelectSecond};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Saves saves{{0, input(0), input(0)}};
 
   void check(Inputs in) const {
@@ -109,6 +109,7 @@ WEFT_NUMBER_EXTREME(Fmin, fmin, le)
 struct Heaviside {
   static constexpr Schema schema{"heaviside(Tensor self, Tensor values) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::heaviside};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Saves saves{{0, input(0)}};
 
   void check(Inputs in) const {

@@ -208,6 +208,14 @@ void fill_zero(const Tensor& t) {
 
 }  // namespace
 
+Scalar single_number(const Tensor& t) {
+  ensure_value(t.get());
+  const DType type = is_integral(t.dtype()) ? DType::Int64 : DType::Float64;
+  Tensor wide = empty({}, type);
+  copy_into(wide, t);
+  return is_integral(type) ? Scalar(*wide.data<int64_t>()) : Scalar(*wide.data<double>());
+}
+
 void fill_value(const Tensor& t, Scalar value) { fill_bytes(t, stored_number(value, t.dtype())); }
 
 // ---- of one value ----------------------------------------------------------------------------------
@@ -504,7 +512,8 @@ struct ArangeFrom {
         fail("arange: ", s.floating, " does not fit ", dtype_name(dtype));
       }
     }
-    if (by == 0 || (whole && step.to_int() == 0)) fail("step must be nonzero");
+    if (by == 0) fail("step must be nonzero");
+    if (whole && step.to_int() == 0) fail(ErrorKind::Value, "step must be nonzero as ", dtype_name(dtype), ", but is ", by);
     if (by > 0 ? from > to : from < to) fail("upper bound and lower bound inconsistent with step sign");
     double steps;
     if (whole) {
@@ -557,6 +566,27 @@ struct Linspace {
   }
 };
 WEFT_OP(Linspace);
+
+struct LinspaceTensors {
+  static constexpr Schema schema{
+      "linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, Options options) -> Tensor"};
+  static constexpr uint32_t traits = kNeverDifferentiable | kForcesValues;
+  int64_t steps;
+  CreationOptions options;
+
+  void infer(Inputs in, Meta* out) const {
+    if (in[0].ndim() > 0 || in[1].ndim() > 0) {
+      fail("linspace only supports 0-dimensional start and end tensors, but got start with ", in[0].ndim(),
+           " dimension(s) and end with ", in[1].ndim(), " dimension(s).");
+    }
+    between(in).infer(in, out);
+  }
+  void run(Inputs in, Tensor* out) const { between(in).run(in, out); }
+
+ private:
+  Linspace between(Inputs in) const { return {single_number(in[0]), single_number(in[1]), steps, options}; }
+};
+WEFT_OP(LinspaceTensors);
 
 // ---- matrices --------------------------------------------------------------------------------------
 

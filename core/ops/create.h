@@ -26,6 +26,8 @@ bool is_laid_out(const Tensor& t, int64_t memory_format);
 // Every element = value. Refuses numbers that the dtype cannot hold.
 void fill_value(const Tensor& t, Scalar value);
 Tensor zeros_like(const Tensor& a);
+// The value of a tensor of one element.
+Scalar single_number(const Tensor& t);
 
 // A number as the dtype stores it.
 struct StoredNumber { alignas(16) char bytes[16]; };

@@ -10,6 +10,7 @@ Tensor rsqrt(const Tensor& a);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor copysign(const Tensor& a, const Tensor& b);
 Tensor isfinite(const Tensor& a);
+Tensor trunc(const Tensor& a);
 
 // The gradient of a step function: zeros like the incoming one.
 inline Tensor zeros_like(const Tensor& gradient) {
@@ -20,6 +21,13 @@ inline Tensor zeros_like(const Tensor& gradient) {
 // computed in the default dtype, which may be narrower.
 inline Tensor in_full(const Tensor& saved, DType result) {
   return saved->has(kWrappedNumber) ? to_dtype(saved, result) : saved;
+}
+
+// For operations that take a number on either side.
+inline void refuse_two_numbers(Inputs in) {
+  if (in[0]->has(kWrappedNumber) && in[1]->has(kWrappedNumber)) {
+    fail(ErrorKind::Type, "received two numbers: at least one of the arguments must be a Tensor");
+  }
 }
 
 // The gradient, or zero. As a product with 0 and 1 it would let NaN and infinity through.

@@ -1,5 +1,5 @@
-// Reading and writing along one dimension: gather and scatter, index_select and its relatives, take and
-// put, embedding.
+// Reading and writing along one dimension: gather and scatter, index_select and its relatives, take
+// and put, embedding.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,9 @@ struct Target {
   int64_t size;
 
   Target(const Tensor& t, int64_t given_dim)
-      : self(t), dim(static_cast<int>(wrap_dim(given_dim, t.ndim()))), size(t.ndim() == 0 ? 1 : t.size(dim)) {
+      : self(t),
+        dim(static_cast<int>(wrap_dim(given_dim, t.ndim()))),
+        size(t.ndim() == 0 ? 1 : t.size(dim)) {
     self.at_least_1d();
   }
 };
@@ -29,11 +31,13 @@ struct Target {
 // Positions along a dimension; negative ones are refused.
 Tensor checked_index(const Tensor& index, const Target& target, ErrorKind kind) {
   Tensor wide = long_index(index);
-  if (const auto bad = position_outside(wide, target.size)) fail_out_of_bounds(kind, *bad, target.dim, target.size);
+  if (const auto bad = position_outside(wide, target.size))
+    fail_out_of_bounds(kind, *bad, target.dim, target.size);
   return wide;
 }
 
-void write_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& values, bool accumulate) {
+void write_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& values,
+                 bool accumulate) {
   Target target(self, dim);
   Layout at(index), from(values);
   from.at_least_1d();
@@ -41,8 +45,8 @@ void write_along(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   cpu::index_write(self.dtype(), target.self, target.dim, at.at_least_1d(), from, accumulate);
 }
 
-void scatter_along(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, cpu::Strided from,
-                   bool include_self = true) {
+void scatter_along(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
+                   cpu::Strided from, bool include_self = true) {
   Target target(self, dim);
   Layout at(index);
   Unlocked unlocked(index.numel() >= kUnlockAt);
@@ -62,24 +66,28 @@ void check_index_dtype(const char* name, const Tensor& index) {
 void check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src) {
   const int64_t along = wrap_dim(dim, self.ndim());
   check_index_dtype("scatter", index);
-  if (src && self.dtype() != src->dtype()) fail("scatter(): Expected self.dtype to be equal to src.dtype");
+  if (src && self.dtype() != src->dtype())
+    fail("scatter(): Expected self.dtype to be equal to src.dtype");
   if (index.numel() == 0) return;
-  if (rank(index) != rank(self)) fail("Index tensor must have the same number of dimensions as self tensor");
-  if (src && rank(*src) != rank(index)) fail("Index tensor must have the same number of dimensions as src tensor");
+  if (rank(index) != rank(self))
+    fail("Index tensor must have the same number of dimensions as self tensor");
+  if (src && rank(*src) != rank(index))
+    fail("Index tensor must have the same number of dimensions as src tensor");
   for (int d = 0; d < rank(index); ++d) {
     const int64_t n = extent(index, d);
     if ((d == along || n <= extent(self, d)) && (!src || n <= extent(*src, d))) continue;
     if (src) {
-      fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ", shape_text(self.sizes()),
-           " apart from dimension ", along, " and to be no larger size than src ", shape_text(src->sizes()));
+      fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ",
+           shape_text(self.sizes()), " apart from dimension ", along,
+           " and to be no larger size than src ", shape_text(src->sizes()));
     }
-    fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ", shape_text(self.sizes()),
-         " apart from dimension ", along);
+    fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ",
+         shape_text(self.sizes()), " apart from dimension ", along);
   }
 }
 
-void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                 bool include_self = true) {
+void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
+                 const Tensor& src, bool include_self = true) {
   check_not_written(src, self);
   check_not_written(index, self);
   if (index.numel() == 0) return;
@@ -88,7 +96,8 @@ void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tenso
   scatter_along(kind, self, dim, wide, from.at_least_1d(), include_self);
 }
 
-void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
+void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
+                 Scalar value) {
   check_not_written(index, self);
   if (index.numel() == 0) return;
   const Tensor wide = checked_index(index, Target(self, dim), ErrorKind::Runtime);
@@ -118,20 +127,11 @@ Tensor gathered_for(const Tensor& grad, int64_t dim, const Tensor& index, IntSpa
 
 }  // namespace
 
-Tensor padded_gradient(const Tensor& g, IntSpan sizes) {
-  if (std::equal(g.sizes().begin(), g.sizes().end(), sizes.begin(), sizes.end())) return g;
-  if (sizes.empty() || g.ndim() == 0) return reshape(g, sizes);
-  const Tensor whole = zeros(sizes, g.dtype());
-  Tensor part = whole;
-  for (int d = 0; d < g.ndim(); ++d) part = narrow(part, d, 0, g.size(d));
-  copy_in_place(part, g);
-  return whole;
-}
-
-// ---- gather and scatter ---------------------------------------------------------------------------
+// ---- gather and scatter -------------------------------------------------------------------------
 
 struct Gather {
-  static constexpr Schema schema{"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"};
+  static constexpr Schema schema{
+      "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"};
   static constexpr uint32_t traits = kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
   int64_t dim;
@@ -143,11 +143,13 @@ struct Gather {
     out->set(self.dtype(), self->device, index.sizes());
     check_index_dtype("gather", index);
     if (index.numel() == 0) return;
-    if (rank(index) != rank(self)) fail("Index tensor must have the same number of dimensions as input tensor");
+    if (rank(index) != rank(self))
+      fail("Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < rank(self); ++d) {
       if (d == along || extent(index, d) <= extent(self, d)) continue;
       fail("Size does not match at dimension ", d, " expected index ", shape_text(index.sizes()),
-           " to be no larger than self ", shape_text(self.sizes()), " apart from dimension ", along);
+           " to be no larger than self ", shape_text(self.sizes()), " apart from dimension ",
+           along);
     }
   }
   void run(Inputs in, Tensor* out) const {
@@ -162,7 +164,8 @@ struct Gather {
   static void vjp(Backward& b) {
     const int64_t dim = b.op<Gather>().dim;
     const Tensor grad = b.grad(), index = b.input(1);
-    if (TensorImpl* waiting = b.destination(0); waiting && waiting->dtype == grad.dtype()) {
+    if (TensorImpl* waiting = ready_destination(b, grad)) {
+      ensure_value(index.get());
       run_scatter(cpu::Scatter::Sum, Tensor::share(waiting), dim, index, grad);
       return b.added(0);
     }
@@ -191,10 +194,12 @@ struct ScatterTensor {
   static void vjp(Backward& b) {
     const ScatterTensor& op = b.op<ScatterTensor>();
     if (op.reduce == "multiply") {
-      fail(ErrorKind::NotImplemented, "the derivative for 'scatter' with reduce='multiply' is not implemented. Use "
+      fail(ErrorKind::NotImplemented,
+           "the derivative for 'scatter' with reduce='multiply' is not implemented. Use "
            "scatter_reduce(..., reduce='prod').");
     }
-    if (b.needs(0)) b.set(0, op.reduce ? b.grad() : scatter(b.grad(), op.dim, b.input(1), Scalar(0)));
+    if (b.needs(0))
+      b.set(0, op.reduce ? b.grad() : scatter(b.grad(), op.dim, b.input(1), Scalar(0)));
     if (b.needs(2)) b.set(2, gathered_for(b.grad(), op.dim, b.input(1), b.input_sizes(2)));
   }
 };
@@ -202,7 +207,8 @@ WEFT_OP(ScatterTensor);
 
 struct ScatterValue {
   static constexpr Schema schema{
-      "scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor"};
+      "scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> "
+      "Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1)}};
   static constexpr const char* backward_name = "ScatterBackward1";
@@ -222,14 +228,16 @@ struct ScatterValue {
     const ScatterValue& op = b.op<ScatterValue>();
     if (!op.reduce) return b.set(0, scatter(b.grad(), op.dim, b.input(1), Scalar(0)));
     if (op.reduce == "add") return b.set(0, b.grad());
-    fail(ErrorKind::NotImplemented, "the derivative for 'scatter' with reduce='multiply' is not implemented. Use "
+    fail(ErrorKind::NotImplemented,
+         "the derivative for 'scatter' with reduce='multiply' is not implemented. Use "
          "scatter_reduce(..., reduce='prod').");
   }
 };
 WEFT_OP(ScatterValue);
 
 struct ScatterAdd {
-  static constexpr Schema schema{"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"};
+  static constexpr Schema schema{
+      "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{0, 0, input(1)}};
   int64_t dim;
@@ -238,10 +246,13 @@ struct ScatterAdd {
     check_scatter(in[0], dim, in[1], &in[2]);
     out->like(in[0]);
   }
-  void run(Inputs in, Tensor* out) const { run_scatter(cpu::Scatter::Sum, out[0], dim, in[1], in[2]); }
+  void run(Inputs in, Tensor* out) const {
+    run_scatter(cpu::Scatter::Sum, out[0], dim, in[1], in[2]);
+  }
   static void vjp(Backward& b) {
     if (b.needs(0)) b.set(0, b.grad());
-    if (b.needs(2)) b.set(2, gathered_for(b.grad(), b.op<ScatterAdd>().dim, b.input(1), b.input_sizes(2)));
+    if (b.needs(2))
+      b.set(2, gathered_for(b.grad(), b.op<ScatterAdd>().dim, b.input(1), b.input_sizes(2)));
   }
 };
 WEFT_OP(ScatterAdd);
@@ -249,7 +260,8 @@ WEFT_OP(ScatterAdd);
 extern const OpTable op_ScatterReduce;
 struct ScatterReduce {
   static constexpr Schema schema{
-      "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"};
+      "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+      "include_self=True) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr uint32_t kEverything = input(0) | input(1) | input(2) | output(0);
   static constexpr Saves saves{{kEverything, 0, kEverything}};
@@ -270,11 +282,14 @@ struct ScatterReduce {
     check_scatter(in[0], dim, in[1], &in[2]);
     out->like(in[0]);
   }
-  void run(Inputs in, Tensor* out) const { run_scatter(kind(), out[0], dim, in[1], in[2], include_self); }
+  void run(Inputs in, Tensor* out) const {
+    run_scatter(kind(), out[0], dim, in[1], in[2], include_self);
+  }
 
   static void vjp(Backward& b) {
     const ScatterReduce& op = b.op<ScatterReduce>();
-    const Tensor grad = b.grad(), self = b.input(0), index = b.input(1), all_src = b.input(2), result = b.output();
+    const Tensor grad = b.grad(), self = b.input(0), index = b.input(1), all_src = b.input(2),
+                 result = b.output();
     if (index.numel() == 0) {
       if (b.needs(0)) b.set(0, grad);
       if (b.needs(2)) b.set(2, zeros(all_src.sizes(), grad.dtype()));
@@ -284,20 +299,25 @@ struct ScatterReduce {
     Tensor for_self, for_src;
     switch (op.kind()) {
       case cpu::Scatter::Mean: op.mean_gradient(b, grad, index, src, for_self, for_src); break;
-      case cpu::Scatter::Prod: op.prod_gradient(b, grad, self, index, src, result, for_self, for_src); break;
+      case cpu::Scatter::Prod:
+        op.prod_gradient(b, grad, self, index, src, result, for_self, for_src);
+        break;
       case cpu::Scatter::Amax:
-      case cpu::Scatter::Amin: op.extreme_gradient(grad, self, index, src, result, for_self, for_src); break;
+      case cpu::Scatter::Amin:
+        op.extreme_gradient(grad, self, index, src, result, for_self, for_src);
+        break;
       default:
         for_self = grad;
         if (b.needs(2)) for_src = gather(grad, op.dim, index);
     }
-    if (b.needs(0)) b.set(0, op.include_self ? for_self : scatter(for_self, op.dim, index, Scalar(0)));
+    if (b.needs(0))
+      b.set(0, op.include_self ? for_self : scatter(for_self, op.dim, index, Scalar(0)));
     if (b.needs(2)) b.set(2, padded_gradient(for_src, all_src.sizes()));
   }
 
  private:
-  void mean_gradient(Backward& b, const Tensor& grad, const Tensor& index, const Tensor& src, Tensor& for_self,
-                     Tensor& for_src) const {
+  void mean_gradient(Backward& b, const Tensor& grad, const Tensor& index, const Tensor& src,
+                     Tensor& for_self, Tensor& for_src) const {
     const Tensor none = full(grad.sizes(), include_self ? 1.0 : 0.0, grad.dtype());
     const Tensor count = scatter_add(none, dim, index, full(src.sizes(), 1.0, grad.dtype()));
     for_self = grad / masked_fill(count, eq(count, number(int64_t{0})), Scalar(1.0));
@@ -305,8 +325,9 @@ struct ScatterReduce {
   }
 
   // Everything that was multiplied but the one element; zeros are left out of the quotient.
-  void prod_gradient(Backward& b, const Tensor& grad, const Tensor& self, const Tensor& index, const Tensor& src,
-                     const Tensor& result, Tensor& for_self, Tensor& for_src) const {
+  void prod_gradient(Backward& b, const Tensor& grad, const Tensor& self, const Tensor& index,
+                     const Tensor& src, const Tensor& result, Tensor& for_self,
+                     Tensor& for_src) const {
     const Tensor zero = number(int64_t{0});
     if (b.needs(0)) {
       const Tensor masked_self = masked_fill(self, eq(self, zero), Scalar(1.0));
@@ -314,8 +335,9 @@ struct ScatterReduce {
     }
     if (!b.needs(2)) return;
     const Tensor is_zero = eq(src, zero);
-    const Tensor zero_count =
-        gather(scatter_add(zeros(self.sizes(), self.dtype()), dim, index, to_dtype(is_zero, self.dtype())), dim, index);
+    const Tensor zero_count = gather(
+        scatter_add(zeros(self.sizes(), self.dtype()), dim, index, to_dtype(is_zero, self.dtype())),
+        dim, index);
     const Tensor only_zero = logical_and(is_zero, eq(zero_count, number(int64_t{1})));
     const Tensor without_zero = masked_fill(src, only_zero, Scalar(1.0));
     const Tensor others = call(op_ScatterReduce, *this, self, index, without_zero);
@@ -324,8 +346,9 @@ struct ScatterReduce {
   }
 
   // Elements that share the extreme share its gradient.
-  void extreme_gradient(const Tensor& grad, const Tensor& self, const Tensor& index, const Tensor& src,
-                        const Tensor& result, Tensor& for_self, Tensor& for_src) const {
+  void extreme_gradient(const Tensor& grad, const Tensor& self, const Tensor& index,
+                        const Tensor& src, const Tensor& result, Tensor& for_self,
+                        Tensor& for_src) const {
     const Tensor self_wins = to_dtype(eq(self, result), self.dtype());
     const Tensor src_wins = to_dtype(eq(src, gather(result, dim, index)), self.dtype());
     const Tensor share = grad / scatter_add(self_wins, dim, index, src_wins);
@@ -335,7 +358,7 @@ struct ScatterReduce {
 };
 WEFT_OP(ScatterReduce);
 
-// ---- one dimension by a list of positions -----------------------------------------------------------
+// ---- one dimension by a list of positions -------------------------------------------------------
 
 extern const OpTable op_IndexAdd;
 
@@ -351,29 +374,36 @@ struct IndexAdd {
     const Tensor &self = in[0], &index = in[1], &source = in[2];
     const int64_t along = wrap_dim(dim, self.ndim());
     if (index.ndim() > 1) {
-      fail(ErrorKind::Index, "index_add_(): Index is supposed to be a vector, but got dim: ", index.ndim(), " with type: ",
-           scalar_type_name(index.dtype()), " and size: ", shape_text(index.sizes()));
+      fail(ErrorKind::Index,
+           "index_add_(): Index is supposed to be a vector, but got dim: ", index.ndim(),
+           " with type: ", scalar_type_name(index.dtype()),
+           " and size: ", shape_text(index.sizes()));
     }
     if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32) {
-      fail("index_add_(): Expected dtype int32/int64 for index but got: ", scalar_type_name(index.dtype()));
+      fail("index_add_(): Expected dtype int32/int64 for index but got: ",
+           scalar_type_name(index.dtype()));
     }
     if (self.dtype() != source.dtype()) {
-      fail("index_add_(): self (", scalar_type_name(self.dtype()), ") and source (", scalar_type_name(source.dtype()),
-           ") must have the same scalar type");
+      fail("index_add_(): self (", scalar_type_name(self.dtype()), ") and source (",
+           scalar_type_name(source.dtype()), ") must have the same scalar type");
     }
     if (source.ndim() != 0 && along >= source.ndim()) {
-      fail("index_add_(): Indexing dim ", along, " is out of bounds of the source tensor with dim ", source.ndim());
+      fail("index_add_(): Indexing dim ", along, " is out of bounds of the source tensor with dim ",
+           source.ndim());
     }
     const int64_t count = extent(source, static_cast<int>(along));
     if (index.numel() != count) {
-      fail("index_add_(): Number of indices (", index.numel(), ") should be equal to source.size(dim): (", count,
-           "), for dim: ", along);
+      fail("index_add_(): Number of indices (", index.numel(),
+           ") should be equal to source.size(dim): (", count, "), for dim: ", along);
     }
     bool same = rank(self) == rank(source);
-    for (int d = 0; same && d < self.ndim(); ++d) same = d == along || extent(source, d) == self.size(d);
+    for (int d = 0; same && d < self.ndim(); ++d)
+      same = d == along || extent(source, d) == self.size(d);
     if (!same) {
-      fail("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
-           shape_text(self.sizes()), " source.shape = ", shape_text(source.sizes()));
+      fail(
+          "source tensor shape must match self tensor shape, excluding the specified dimension. "
+          "Got self.shape = ",
+          shape_text(self.sizes()), " source.shape = ", shape_text(source.sizes()));
     }
     out->like(self);
   }
@@ -399,16 +429,19 @@ struct IndexAdd {
     if (source.dtype() == DType::Bool) {
       return alpha.to_double() != 0 ? source : zeros(source.sizes(), DType::Bool);
     }
-    return mul(source, is_integral(source.dtype()) ? number(alpha.to_int()) : number(alpha.to_double()));
+    return mul(source,
+               is_integral(source.dtype()) ? number(alpha.to_int()) : number(alpha.to_double()));
   }
 };
 WEFT_OP(IndexAdd);
 
 namespace {
 
-// Adds rows of a gradient to the positions they were read from: into a gradient that already waits, if any.
+// Adds rows of a gradient to the positions they were read from: into a gradient that already waits,
+// if any.
 void set_rows_gradient(Backward& b, int64_t dim, const Tensor& index, const Tensor& rows) {
-  if (TensorImpl* waiting = b.destination(0); waiting && waiting->dtype == rows.dtype()) {
+  if (TensorImpl* waiting = ready_destination(b, rows)) {
+    ensure_value(index.get());
     if (rows.numel() > 0) write_along(Tensor::share(waiting), dim, long_index(index), rows, true);
     return b.added(0);
   }
@@ -426,12 +459,14 @@ struct IndexSelect {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &index = in[1];
     const int64_t along = wrap_dim(dim, self.ndim());
-    if (index.ndim() > 1) fail(ErrorKind::Index, "index_select(): Index is supposed to be a vector");
+    if (index.ndim() > 1)
+      fail(ErrorKind::Index, "index_select(): Index is supposed to be a vector");
     if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32) {
       fail("index_select(): Expected dtype int32 or int64 for index");
     }
     if (self.ndim() == 0 && index.numel() != 1) {
-      fail("index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+      fail("index_select(): Index to scalar can have only 1 value, got ", index.numel(),
+           " value(s)");
     }
     out->like(self);
     if (self.ndim() > 0) out->sizes[along] = index.numel();
@@ -440,8 +475,8 @@ struct IndexSelect {
     Target source(in[0], dim);
     const Tensor index = long_index(in[1]);
     if (const auto bad = position_outside(index, source.size)) {
-      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " is out of bounds for dimension ", source.dim,
-           " with size ", source.size);
+      fail(ErrorKind::Index, "index out of range in self: index ", *bad,
+           " is out of bounds for dimension ", source.dim, " with size ", source.size);
     }
     if (out[0].numel() == 0) return;
     Layout at(index), to(out[0]);
@@ -449,12 +484,15 @@ struct IndexSelect {
     Unlocked unlocked(out[0].numel() >= kUnlockAt);
     cpu::index_select(item_size(in[0].dtype()), to, source.self, source.dim, at.at_least_1d());
   }
-  static void vjp(Backward& b) { set_rows_gradient(b, b.op<IndexSelect>().dim, b.input(1), b.grad()); }
+  static void vjp(Backward& b) {
+    set_rows_gradient(b, b.op<IndexSelect>().dim, b.input(1), b.grad());
+  }
 };
 WEFT_OP(IndexSelect);
 
 struct IndexFill {
-  static constexpr Schema schema{"index_fill(Tensor self, int dim, Tensor index, Tensor|Scalar value) -> Tensor"};
+  static constexpr Schema schema{
+      "index_fill(Tensor self, int dim, Tensor index, Tensor|Scalar value) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
@@ -462,10 +500,12 @@ struct IndexFill {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &index = in[1], &value = in[2];
     wrap_dim(dim, self.ndim());
-    if (index.dtype() != DType::Int64) fail(ErrorKind::Index, "index_fill_(): Expected dtype int64 for index.");
+    if (index.dtype() != DType::Int64)
+      fail(ErrorKind::Index, "index_fill_(): Expected dtype int64 for index.");
     if (index.ndim() > 1) fail("Index has to be a vector/scalar");
     if (value.ndim() != 0) {
-      fail("index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.ndim(), " dimension(s).");
+      fail("index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+           value.ndim(), " dimension(s).");
     }
     out->like(self);
   }
@@ -481,8 +521,8 @@ struct IndexFill {
     else shape[target.dim] = in[1].numel();
     const Layout repeated(one, shape);
     if (target.size > 0 && checked_numel(shape) == 0 && in[1].numel() == 0) return;
-    const cpu::IndexStatus status =
-        cpu::index_write(out[0].dtype(), target.self, target.dim, at.at_least_1d(), repeated, false);
+    const cpu::IndexStatus status = cpu::index_write(out[0].dtype(), target.self, target.dim,
+                                                     at.at_least_1d(), repeated, false);
     if (!status) fail_out_of_bounds(ErrorKind::Index, status.value, target.dim, target.size);
   }
   static void vjp(Backward& b) {
@@ -506,7 +546,8 @@ struct IndexFill {
 WEFT_OP(IndexFill);
 
 struct IndexCopy {
-  static constexpr Schema schema{"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"};
+  static constexpr Schema schema{
+      "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
@@ -515,18 +556,24 @@ struct IndexCopy {
     const Tensor &self = in[0], &index = in[1], &source = in[2];
     const int along = static_cast<int>(wrap_dim(dim, self.ndim()));
     if (index.ndim() >= 2) {
-      fail(ErrorKind::Index, "index_copy_(): Index should have dimension 1 or 0 (got ", index.ndim(), ")");
+      fail(ErrorKind::Index, "index_copy_(): Index should have dimension 1 or 0 (got ",
+           index.ndim(), ")");
     }
     const int64_t count = index.numel();
     if (source.ndim() == 0 && count != 1) {
-      fail(ErrorKind::Index, "index_copy_(): When source is scalar, index should have one element (got ", count, ")");
+      fail(ErrorKind::Index,
+           "index_copy_(): When source is scalar, index should have one element (got ", count, ")");
     }
     if (source.ndim() != self.ndim() && source.ndim() != 0 && self.ndim() != 0) {
-      fail(ErrorKind::Index, "index_copy_(): When source and destination are not scalars, their dimensionality must match. "
-           "Source dimensionality (", source.ndim(), "), destination dimensionality (", self.ndim(), ")");
+      fail(ErrorKind::Index,
+           "index_copy_(): When source and destination are not scalars, their dimensionality must "
+           "match. "
+           "Source dimensionality (",
+           source.ndim(), "), destination dimensionality (", self.ndim(), ")");
     }
     if (index.dtype() != DType::Int64) {
-      fail("index_copy_(): Expected a long tensor for index, but got ", scalar_type_name(index.dtype()));
+      fail("index_copy_(): Expected a long tensor for index, but got ",
+           scalar_type_name(index.dtype()));
     }
     if (self.dtype() != source.dtype()) {
       fail("index_copy_(): self and source expected to have the same dtype, but got (self) ",
@@ -534,8 +581,8 @@ struct IndexCopy {
     }
     check_slices(self, source, along);
     if (source.ndim() > 0 && count != extent(source, along)) {
-      fail(ErrorKind::Index, "index_copy_(): Number of indices (", count, ") should be equal to source.size(dim) (",
-           extent(source, along), ")");
+      fail(ErrorKind::Index, "index_copy_(): Number of indices (", count,
+           ") should be equal to source.size(dim) (", extent(source, along), ")");
     }
     out->like(self);
   }
@@ -544,8 +591,8 @@ struct IndexCopy {
     check_not_written(in[1], out[0]);
     const Target target(out[0], dim);
     if (const auto bad = position_outside(in[1], target.size)) {
-      fail(ErrorKind::Index, "index_copy_(): index ", *bad, " is out of bounds for dimension ", target.dim, " with size ",
-           target.size);
+      fail(ErrorKind::Index, "index_copy_(): index ", *bad, " is out of bounds for dimension ",
+           target.dim, " with size ", target.size);
     }
     if (in[2].numel() > 0) write_along(out[0], dim, in[1], in[2], false);
   }
@@ -559,17 +606,21 @@ struct IndexCopy {
   // Self and source without the dimension that is indexed.
   static void check_slices(const Tensor& self, const Tensor& source, int along) {
     Dims slice, source_slice;
-    for (int d = 0; d < self.ndim(); ++d) if (d != along) slice.push_back(self.size(d));
-    for (int d = 0; d < source.ndim(); ++d) if (d != along) source_slice.push_back(source.size(d));
+    for (int d = 0; d < self.ndim(); ++d)
+      if (d != along) slice.push_back(self.size(d));
+    for (int d = 0; d < source.ndim(); ++d)
+      if (d != along) source_slice.push_back(source.size(d));
     if (slice == source_slice) return;
-    fail("index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: ",
-         shape_text(slice), " at dimension ", along, " and source slice shape: ", shape_text(source_slice),
-         " at dimension ", along, ".");
+    fail(
+        "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
+        "shape: ",
+        shape_text(slice), " at dimension ", along,
+        " and source slice shape: ", shape_text(source_slice), " at dimension ", along, ".");
   }
 };
 WEFT_OP(IndexCopy);
 
-// ---- positions in the flattened tensor ------------------------------------------------------------
+// ---- positions in the flattened tensor ----------------------------------------------------------
 
 namespace {
 
@@ -588,13 +639,15 @@ struct FlatIndex {
 };
 
 [[noreturn]] void fail_outside_tensor(int64_t index, int64_t numel) {
-  fail(ErrorKind::Index, "out of range: tried to access index ", index, " on a tensor of ", numel, " elements.");
+  fail(ErrorKind::Index, "out of range: tried to access index ", index, " on a tensor of ", numel,
+       " elements.");
 }
 
 }  // namespace
 
 struct Put {
-  static constexpr Schema schema{"put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"};
+  static constexpr Schema schema{
+      "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   bool accumulate;
@@ -606,11 +659,14 @@ struct Put {
     }
     if (self.dtype() != source.dtype()) {
       fail("put_(): self and source expected to have the same dtype, but got self.dtype = ",
-           scalar_type_name(self.dtype()), " and source.dtype = ", scalar_type_name(source.dtype()));
+           scalar_type_name(self.dtype()),
+           " and source.dtype = ", scalar_type_name(source.dtype()));
     }
     if (source.numel() != index.numel()) {
-      fail(ErrorKind::Index, "put_(): Expected source and index to have the same number of elements, but got "
-           "source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
+      fail(ErrorKind::Index,
+           "put_(): Expected source and index to have the same number of elements, but got "
+           "source.numel() = ",
+           source.numel(), ", index.numel() = ", index.numel());
     }
     if (self.numel() == 0 && index.numel() != 0) {
       fail(ErrorKind::Index, "put_(): Expected source.numel() == 0, as self is empty");
@@ -627,8 +683,9 @@ struct Put {
     const Tensor index = in[1]->is_contiguous() ? in[1] : detached_copy(in[1]);
     const int64_t count = index.numel(), step = 8, item = item_size(source.dtype());
     const cpu::IndexedDim dim{index->data, &step, flat.numel(), item};
-    const cpu::IndexStatus status = cpu::index_put(flat.dtype(), {flat->data, 0, nullptr, nullptr}, {1, &count, 1, &dim},
-                                                   {source->data, 1, &count, &item}, accumulate);
+    const cpu::IndexStatus status =
+        cpu::index_put(flat.dtype(), {flat->data, 0, nullptr, nullptr}, {1, &count, 1, &dim},
+                       {source->data, 1, &count, &item}, accumulate);
     if (!status) fail_outside_tensor(status.value, flat.numel());
     if (apart) copy_into(out[0], flat);
   }
@@ -655,7 +712,8 @@ struct Take {
     const Tensor flat = in[0]->is_contiguous() ? in[0] : detached_copy(in[0]);
     const Layout at(in[1]), to(out[0]);
     const FlatIndex from(flat, in[1], at);
-    const cpu::IndexStatus status = cpu::index_get(item_size(flat.dtype()), to, from.rest, from.index);
+    const cpu::IndexStatus status =
+        cpu::index_get(item_size(flat.dtype()), to, from.rest, from.index);
     if (!status) fail_outside_tensor(status.value, flat.numel());
   }
   static void vjp(Backward& b) {
@@ -668,16 +726,19 @@ WEFT_OP(Take);
 void Put::vjp(Backward& b) {
   const Tensor grad = b.grad(), index = b.input(1);
   if (b.needs(0)) {
-    b.set(0, b.op<Put>().accumulate ? grad : call(op_Put, Put{false}, grad, index, zeros(index.sizes(), grad.dtype())));
+    b.set(0, b.op<Put>().accumulate
+                 ? grad
+                 : call(op_Put, Put{false}, grad, index, zeros(index.sizes(), grad.dtype())));
   }
   if (b.needs(2)) b.set(2, reshape(call(op_Take, Take{}, grad, index), b.input_sizes(2)));
 }
 
-// ---- embedding ----------------------------------------------------------------------------------------
+// ---- embedding ----------------------------------------------------------------------------------
 
 struct Embedding {
   static constexpr Schema schema{
-      "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> "
+      "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+      "bool sparse=False) -> "
       "Tensor"};
   static constexpr uint32_t traits = kLinear;
   static constexpr Saves saves{{input(1)}};
@@ -689,8 +750,10 @@ struct Embedding {
     const Tensor &weight = in[0], &indices = in[1];
     if (weight.ndim() != 2) fail("'weight' must be 2-D");
     if (indices.dtype() != DType::Int64 && indices.dtype() != DType::Int32) {
-      fail("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
-           scalar_type_name(indices.dtype()), " instead (while checking arguments for embedding)");
+      fail(
+          "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+          "Long, Int; but got ",
+          scalar_type_name(indices.dtype()), " instead (while checking arguments for embedding)");
     }
     if (indices.ndim() == kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions");
     out->set(weight.dtype(), weight->device, indices.sizes());
@@ -699,7 +762,8 @@ struct Embedding {
   void run(Inputs in, Tensor* out) const {
     const Tensor &weight = in[0], index = long_index(in[1]);
     if (const auto bad = position_outside(index, weight.size(0))) {
-      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " of an embedding of ", weight.size(0), " rows");
+      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " of an embedding of ",
+           weight.size(0), " rows");
     }
     if (out[0].numel() == 0) return;
     const Layout at(index), to(out[0]), table(weight);
@@ -719,7 +783,8 @@ struct Embedding {
     }
     const Tensor flat = reshape(indices, Dims{indices.numel()});
     if (op.scale_grad_by_freq) {
-      const Tensor counts = index_add(zeros(Dims{rows}, grad.dtype()), 0, flat, full(flat.sizes(), 1.0, grad.dtype()));
+      const Tensor counts = index_add(zeros(Dims{rows}, grad.dtype()), 0, flat,
+                                      full(flat.sizes(), 1.0, grad.dtype()));
       grad = grad / reshape(index_select(counts, 0, flat), with_one(indices.sizes()));
     }
     set_rows_gradient(b, 0, flat, reshape(grad, Dims{indices.numel(), width}));
@@ -734,9 +799,11 @@ struct Embedding {
 };
 WEFT_OP(Embedding);
 
-// ---- for C++ ------------------------------------------------------------------------------------------
+// ---- for C++ ------------------------------------------------------------------------------------
 
-Tensor gather(const Tensor& a, int64_t dim, const Tensor& index) { return call(op_Gather, Gather{dim, false}, a, index); }
+Tensor gather(const Tensor& a, int64_t dim, const Tensor& index) {
+  return call(op_Gather, Gather{dim, false}, a, index);
+}
 Tensor scatter(const Tensor& a, int64_t dim, const Tensor& index, const Tensor& src) {
   return call(op_ScatterTensor, ScatterTensor{dim, {}}, a, index, src);
 }
@@ -756,7 +823,8 @@ Tensor index_fill(const Tensor& a, int64_t dim, const Tensor& index, Scalar valu
   return call(op_IndexFill, IndexFill{dim}, a, index, wrapped_number(value));
 }
 
-Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes, bool keepdim) {
+Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes,
+                         bool keepdim) {
   const Tensor zero = zeros(sizes, gradient.dtype());
   if (sizes.empty()) return reshape(gradient, sizes);
   if (keepdim) return scatter(zero, dim, indices, gradient);

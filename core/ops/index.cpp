@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/ops/indexing.h"
-#include "core/tensor/promotion.h"
+#include "core/ops/shape.h"
 
 namespace weft {
 
@@ -23,11 +23,15 @@ struct Selection {
 
   Selection(IntSpan self, const Dims& dims, Inputs in, int first_index) {
     const int count = in.size() - first_index;
-    if (dims.size() != count || count == 0) fail("index: ", count, " index tensors for ", dims.size(), " dimensions");
-    if (count > kMostIndices) fail(ErrorKind::NotImplemented, "indexing with more than ", kMostIndices, " tensors at once");
+    if (dims.size() != count || count == 0)
+      fail("index: ", count, " index tensors for ", dims.size(), " dimensions");
+    if (count > kMostIndices)
+      fail(ErrorKind::NotImplemented, "indexing with more than ", kMostIndices, " tensors at once");
     for (int i = 0; i < count; ++i) {
-      if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(self.size()) || (i > 0 && dims[i] <= dims[i - 1])) {
-        fail(ErrorKind::Index, "index: dimensions ", shape_text(dims), " of a tensor of shape ", shape_text(self));
+      if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(self.size()) ||
+          (i > 0 && dims[i] <= dims[i - 1])) {
+        fail(ErrorKind::Index, "index: dimensions ", shape_text(dims), " of a tensor of shape ",
+             shape_text(self));
       }
       if (!in[first_index + i]) fail("index: index tensor ", i, " is missing");
       check_dtype(in[first_index + i].dtype());
@@ -35,7 +39,8 @@ struct Selection {
     }
     const bool adjacent = dims[count - 1] - dims[0] == count - 1;
     first = adjacent ? static_cast<int>(dims[0]) : 0;
-    if (ndim + static_cast<int>(self.size()) - count > kMostDims) fail("a tensor can have at most ", kMostDims, " dimensions");
+    if (ndim + static_cast<int>(self.size()) - count > kMostDims)
+      fail("a tensor can have at most ", kMostDims, " dimensions");
   }
 
   static void check_dtype(DType t) {
@@ -79,8 +84,10 @@ struct Selection {
 
   [[noreturn]] static void fail_shapes(Inputs in, int first_index) {
     std::string shapes;
-    for (int i = first_index; i < in.size(); ++i) shapes += (i > first_index ? ", " : "") + shape_text(in[i].sizes());
-    fail(ErrorKind::Index, "shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+    for (int i = first_index; i < in.size(); ++i)
+      shapes += (i > first_index ? ", " : "") + shape_text(in[i].sizes());
+    fail(ErrorKind::Index,
+         "shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
   }
 };
 
@@ -132,7 +139,8 @@ class KernelIndex {
     return selected_ * elements_of_rest_ == 0;
   }
 
-  // A tensor of the result's shape, or one that broadcasts to it, in the kernel's order of dimensions.
+  // A tensor of the result's shape, or one that broadcasts to it, in the kernel's order of
+  // dimensions.
   cpu::Strided beside(const Tensor& t, int64_t* strides) const {
     const int total = selection_.ndim + rest_.ndim, shift = total - t.ndim();
     const int64_t item = item_size(t.dtype());
@@ -140,7 +148,8 @@ class KernelIndex {
       // The index's dimensions come first for the kernel.
       int from = to < selection_.ndim ? selection_.first + to : to - selection_.ndim;
       if (to >= selection_.ndim && from >= selection_.first) from += selection_.ndim;
-      const int64_t full = to < selection_.ndim ? selection_.sizes[to] : rest_sizes_[to - selection_.ndim];
+      const int64_t full =
+          to < selection_.ndim ? selection_.sizes[to] : rest_sizes_[to - selection_.ndim];
       const bool own = from >= shift && (t.size(from - shift) != 1 || full == 1);
       strides[to] = own ? t.stride(from - shift) * item : 0;
     }
@@ -148,7 +157,8 @@ class KernelIndex {
   }
 
   void check(const cpu::IndexStatus& status) const {
-    if (!status) fail_out_of_bounds(ErrorKind::Index, status.value, dims_[status.which], status.size);
+    if (!status)
+      fail_out_of_bounds(ErrorKind::Index, status.value, dims_[status.which], status.size);
   }
   int64_t work() const { return selected_ * elements_of_rest_; }
 
@@ -167,7 +177,8 @@ class KernelIndex {
 
 constexpr int64_t kUnlockAt = 64 * 1024;
 
-void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index, const Tensor& values, bool accumulate) {
+void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index,
+                const Tensor& values, bool accumulate) {
   const KernelIndex at(self, dims, in, first_index);
   if (at.nothing()) return;
   int64_t strides[kMostDims];
@@ -181,9 +192,12 @@ void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index
 }
 
 // Inputs that follow one another in a vector.
-Inputs inputs_of(const std::vector<TensorImpl*>& items) { return {items.data(), static_cast<int>(items.size())}; }
+Inputs inputs_of(const std::vector<TensorImpl*>& items) {
+  return {items.data(), static_cast<int>(items.size())};
+}
 
-std::vector<TensorImpl*> with_indices(std::initializer_list<TensorImpl*> first, const std::vector<Tensor>& indices) {
+std::vector<TensorImpl*> with_indices(std::initializer_list<TensorImpl*> first,
+                                      const std::vector<Tensor>& indices) {
   std::vector<TensorImpl*> all(first);
   for (const Tensor& t : indices) all.push_back(t.get());
   return all;
@@ -229,20 +243,24 @@ WEFT_OP(Index);
 
 // Zero but where indices point: there, the sum of what was read.
 struct IndexGradient {
-  static constexpr Schema schema{"_index_gradient(Tensor grad, Tensor[] indices, int[] sizes, int[] dims) -> Tensor"};
+  static constexpr Schema schema{
+      "_index_gradient(Tensor grad, Tensor[] indices, int[] sizes, int[] dims) -> Tensor"};
   static constexpr uint32_t traits = kLinear;
   static constexpr Saves saves{{kFromSecond}};
   static constexpr const char* backward_name = "IndexPutBackward0";
   Dims sizes, dims;
 
   void infer(Inputs in, Meta* out) const {
-    for (int64_t n : sizes) if (n < 0) fail("index: invalid shape ", shape_text(sizes));
+    for (int64_t n : sizes)
+      if (n < 0) fail("index: invalid shape ", shape_text(sizes));
     checked_numel(sizes);
     Meta read;
     const Selection selection(sizes, dims, in, 1);
     selection.result_into(sizes, dims, &read);
-    if (!std::equal(read.sizes, read.sizes + read.ndim, in[0].sizes().begin(), in[0].sizes().end())) {
-      fail("index: a gradient of shape ", shape_text(in[0].sizes()), " for a result of shape ", shape_text(read.shape()));
+    if (!std::equal(read.sizes, read.sizes + read.ndim, in[0].sizes().begin(),
+                    in[0].sizes().end())) {
+      fail("index: a gradient of shape ", shape_text(in[0].sizes()), " for a result of shape ",
+           shape_text(read.shape()));
     }
     out->set(in[0].dtype(), in[0]->device, sizes);
   }
@@ -267,7 +285,8 @@ void Index::vjp(Backward& b) {
   const Tensor grad = b.grad();
   const std::vector<TensorImpl*> in = with_indices({grad.get()}, indices);
   const Dims& dims = b.op<Index>().dims;
-  if (TensorImpl* waiting = b.destination(0); waiting && waiting->dtype == grad.dtype()) {
+  if (TensorImpl* waiting = ready_destination(b, grad)) {
+    for (const Tensor& t : indices) ensure_value(t.get());
     put_values(Tensor::share(waiting), dims, inputs_of(in), 1, grad, true);
     return b.added(0);
   }
@@ -281,7 +300,8 @@ void Index::vjp(Backward& b) {
 // backward keeps can be told apart: the indices, never the values.
 struct IndexPut {
   static constexpr Schema schema{
-      "_index_put(Tensor self, Tensor values, Tensor[] indices, int[] dims, bool accumulate=False) -> Tensor"};
+      "_index_put(Tensor self, Tensor values, Tensor[] indices, int[] dims, bool accumulate=False) "
+      "-> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf;
   static constexpr Saves saves{{kFromThird, kFromThird}};
   static constexpr const char* backward_name = "IndexPutBackward0";
@@ -291,8 +311,9 @@ struct IndexPut {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &values = in[1];
     if (self.dtype() != values.dtype()) {
-      fail("Index put requires the source and destination dtypes match, got ", scalar_type_name(self.dtype()),
-           " for the destination and ", scalar_type_name(values.dtype()), " for the source.");
+      fail("Index put requires the source and destination dtypes match, got ",
+           scalar_type_name(self.dtype()), " for the destination and ",
+           scalar_type_name(values.dtype()), " for the source.");
     }
     const Selection selection(self.sizes(), dims, in, 2);
     Meta written;
@@ -339,7 +360,7 @@ struct IndexPut {
 };
 WEFT_OP(IndexPut);
 
-// ---- what indices mean ----------------------------------------------------------------------------
+// ---- what the families share --------------------------------------------------------------------
 
 Tensor long_index(const Tensor& index) {
   if (index.dtype() == DType::Int64) return index;
@@ -357,24 +378,42 @@ std::optional<int64_t> position_outside(const Tensor& index, int64_t size) {
   return std::nullopt;
 }
 
+TensorImpl* ready_destination(const Backward& b, const Tensor& gradient) {
+  if (gradient->flags & kPending) return nullptr;
+  TensorImpl* waiting = b.destination(0);
+  return waiting && waiting->dtype == gradient.dtype() ? waiting : nullptr;
+}
+
+Tensor padded_gradient(const Tensor& g, IntSpan sizes) {
+  if (std::equal(g.sizes().begin(), g.sizes().end(), sizes.begin(), sizes.end())) return g;
+  if (sizes.empty() || g.ndim() == 0) return reshape(g, sizes);
+  return place_in_zeros(g, sizes, contiguous_strides(sizes), 0);
+}
+
 void fail_out_of_bounds(ErrorKind kind, int64_t index, int64_t dim, int64_t size) {
   fail(kind, "index ", index, " is out of bounds for dimension ", dim, " with size ", size);
 }
 
 void check_not_written(const Tensor& argument, const Tensor& written) {
   const TensorImpl *a = argument.get(), *w = written.get();
-  const bool same = a == w || (a && a->storage == w->storage && a->data == w->data && a->numel == w->numel && a->numel > 0);
+  const bool same = a == w || (a && a->storage == w->storage && a->data == w->data &&
+                               a->numel == w->numel && a->numel > 0);
   if (same) {
-    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-         "location. Please clone() the tensor before performing the operation.");
+    fail(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+        "to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
   }
 }
 
 const char* scalar_type_name(DType t) {
-  static constexpr const char* names[kDTypes] = {"Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
-                                                 "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+  static constexpr const char* names[kDTypes] = {
+      "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
+      "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
   return names[static_cast<int>(t)];
 }
+
+// ---- what indices mean --------------------------------------------------------------------------
 
 namespace {
 
@@ -382,10 +421,12 @@ bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == 
 
 void check_mask(const Tensor& a, const Tensor& mask, int dim) {
   for (int j = 0; j < mask.ndim(); ++j) {
-    if (dim + j >= a.ndim()) fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim());
+    if (dim + j >= a.ndim())
+      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim());
     if (mask.size(j) != a.size(dim + j)) {
       fail(ErrorKind::Index, "The shape of the mask ", shape_text(mask.sizes()), " at index ", j,
-           " does not match the shape of the indexed tensor ", shape_text(a.sizes()), " at index ", dim + j);
+           " does not match the shape of the indexed tensor ", shape_text(a.sizes()), " at index ",
+           dim + j);
     }
   }
 }
@@ -410,7 +451,8 @@ Positions positions_of(const Tensor& a, const std::vector<Tensor>& indices) {
   int dim = 0;
   const auto add = [&](Tensor t) {
     if (dim >= a.ndim()) {
-      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim(), " (got ", indices.size(), ")");
+      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim(), " (got ",
+           indices.size(), ")");
     }
     found.dims.push_back(dim++);
     found.tensors.push_back(std::move(t));
@@ -442,7 +484,8 @@ Tensor index(const Tensor& a, const std::vector<Tensor>& indices) {
   return index_at(a, positions_of(a, indices));
 }
 
-void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values, bool accumulate) {
+void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values,
+                        bool accumulate) {
   const IndexPut op{at.dims, accumulate};
   const std::vector<TensorImpl*> in = with_indices({a.get(), values.get()}, at.tensors);
   check_no_partial_overlap(a.get(), values.get());
@@ -452,7 +495,8 @@ void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& valu
 void index_put_into(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values) {
   // A Python number takes on the dtype of the tensor it is put into.
   const Tensor v = values->has(kWrappedNumber) ? to_dtype(values, a.dtype()) : values;
-  if (indices.size() == 1 && indices[0] && covers(indices[0], a) && v.ndim() == 0 && v.dtype() == a.dtype()) {
+  if (indices.size() == 1 && indices[0] && covers(indices[0], a) && v.ndim() == 0 &&
+      v.dtype() == a.dtype()) {
     return masked_fill_in_place(a, indices[0], v);
   }
   index_put_in_place(a, positions_of(a, indices), v, false);
@@ -475,11 +519,12 @@ struct IndexPositions {
 };
 WEFT_OP(IndexPositions);
 
-// ---- basic indexing ---------------------------------------------------------------------------------
+// ---- basic indexing -----------------------------------------------------------------------------
 
 // Note [Basic indexing is one view]
-// a[1, :, 2:5, None] is one node and one view, however many parts it has; backward adds its gradient
-// straight into the gradient that already waits for `a`, so a loop over a[t] costs what its parts cost.
+// a[1, :, 2:5, None] is one node and one view, however many parts it has; backward adds its
+// gradient straight into the gradient that already waits for `a`, so a loop over a[t] costs what
+// its parts cost.
 struct BasicIndex {
   static constexpr Schema schema{"_basic_index(Tensor self, int[] parts) -> Tensor"};
   static constexpr uint32_t traits = kView | kLinear;
@@ -495,27 +540,27 @@ struct BasicIndex {
     place(a.ndim(), a.strides().data(), out);
   }
   static void vjp(Backward& b) {
-    const BasicIndex& op = b.op<BasicIndex>();
     const Tensor grad = b.grad();
-    if (TensorImpl* waiting = b.destination(0); waiting && waiting->dtype == grad.dtype()) {
-      const Tensor window = op.window(Tensor::share(waiting));
-      TensorImpl* pair[] = {window.get(), grad.get()};
-      Tensor out[] = {window};
+    const IntSpan sizes = b.input_sizes(0);
+    Meta window;
+    b.op<BasicIndex>().place(static_cast<int>(sizes.size()), contiguous_strides(sizes).data(),
+                             &window);
+    if (TensorImpl* waiting = ready_destination(b, grad)) {
+      const Tensor part =
+          alias(Tensor::share(waiting), window.shape(), window.stride_span(), window.offset);
+      TensorImpl* pair[] = {part.get(), grad.get()};
+      Tensor out[] = {part};
       run_operation(op_Add, nullptr, Inputs(pair, 2), out);
       return b.added(0);
     }
-    const Tensor whole = zeros(b.input_sizes(0), grad.dtype());
-    if (context().grad_enabled) copy_in_place(call(op_of(), op, whole), grad);
-    else copy_into(op.window(whole), grad);
-    b.set(0, whole);
+    b.set(0, place_in_zeros(grad, sizes, window.stride_span(), window.offset));
   }
 
  private:
-  static const OpTable& op_of();
-
   void check(IntSpan sizes) const {
     const int ndim = static_cast<int>(sizes.size()), count = parts.size() - ndim;
-    if (count < 0 || count % 3 != 0 || count / 3 > kMostDims) fail("_basic_index: malformed parts ", shape_text(parts));
+    if (count < 0 || count % 3 != 0 || count / 3 > kMostDims)
+      fail("_basic_index: malformed parts ", shape_text(parts));
     bool kept[kMostDims] = {};
     int64_t previous = -1;
     for (int r = ndim; r < parts.size(); r += 3) {
@@ -524,13 +569,17 @@ struct BasicIndex {
         if (size != 1) fail("_basic_index: a new dimension has size 1, not ", size);
         continue;
       }
-      if (from <= previous || from >= ndim) fail("_basic_index: malformed parts ", shape_text(parts));
+      if (from <= previous || from >= ndim)
+        fail("_basic_index: malformed parts ", shape_text(parts));
       previous = from;
       kept[from] = true;
       const int64_t start = parts[static_cast<int>(from)];
       const bool inside = start >= 0 && start <= sizes[from] && step > 0 && size >= 0 &&
-                          (size == 0 || (size - 1) <= (sizes[from] - 1 - start) / step) && (size == 0 || start < sizes[from]);
-      if (!inside) fail(ErrorKind::Index, "_basic_index: dimension ", from, " of size ", sizes[from], " has no part ", start);
+                          (size == 0 || (size - 1) <= (sizes[from] - 1 - start) / step) &&
+                          (size == 0 || start < sizes[from]);
+      if (!inside)
+        fail(ErrorKind::Index, "_basic_index: dimension ", from, " of size ", sizes[from],
+             " has no part ", start);
     }
     for (int d = 0; d < ndim; ++d) {
       if (!kept[d] && (parts[d] < 0 || parts[d] >= sizes[d])) {
@@ -552,15 +601,8 @@ struct BasicIndex {
       }
     }
   }
-
-  Tensor window(const Tensor& of) const {
-    Meta meta;
-    place(of.ndim(), of.strides().data(), &meta);
-    return alias(of, meta.shape(), meta.stride_span(), meta.offset);
-  }
 };
 WEFT_OP(BasicIndex);
-const OpTable& BasicIndex::op_of() { return op_BasicIndex; }
 
 Tensor basic_index(const Tensor& a, const BasicSelection& selection) {
   return call(op_BasicIndex, BasicIndex{selection.packed()}, a);

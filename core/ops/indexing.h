@@ -23,11 +23,12 @@ Tensor masked_select(const Tensor& a, const Tensor& mask);
 Tensor masked_scatter(const Tensor& a, const Tensor& mask, const Tensor& source);
 Tensor nonzero(const Tensor& a);
 
-// The gradient of values that were chosen along `dim` of a tensor of shape `sizes` (max, median, topk,
-// sort): `gradient`, put back at `indices`. Without keepdim, both lack that dimension.
-Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes, bool keepdim);
+// The gradient of values that were chosen along `dim` of a tensor of shape `sizes` (max, median,
+// topk, sort): `gradient`, put back at `indices`. Without keepdim, both lack that dimension.
+Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes,
+                         bool keepdim);
 
-// ---- indices --------------------------------------------------------------------------------------
+// ---- indices ------------------------------------------------------------------------------------
 
 // Index tensors (long, int, bool and byte masks; null: the whole dimension) as positions: for each
 // dimension that is indexed an int64 or int32 tensor, masks taken apart.
@@ -36,10 +37,12 @@ struct Positions {
   std::vector<Tensor> tensors;
 };
 Positions positions_of(const Tensor& a, const std::vector<Tensor>& indices);
-void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values, bool accumulate);
+void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values,
+                        bool accumulate);
 
-// What integers, slices, None and Ellipsis make of a tensor, in one view: where each dimension starts,
-// and, for every dimension of the result, which one it comes from (-1: new, of size 1), its step and size.
+// What integers, slices, None and Ellipsis make of a tensor, in one view: where each dimension
+// starts, and, for every dimension of the result, which one it comes from (-1: new, of size 1), its
+// step and size.
 class BasicSelection {
  public:
   explicit BasicSelection(int ndim) : ndim_(ndim) {
@@ -59,7 +62,8 @@ class BasicSelection {
     all.resize(ndim_ + 3 * results_);
     int64_t* at = all.data();
     for (int d = 0; d < ndim_; ++d) *at++ = starts_[d];
-    for (int r = 0; r < results_; ++r) for (int64_t part : parts_[r]) *at++ = part;
+    for (int r = 0; r < results_; ++r)
+      for (int64_t part : parts_[r]) *at++ = part;
     return all;
   }
 
@@ -70,7 +74,7 @@ class BasicSelection {
 };
 Tensor basic_index(const Tensor& a, const BasicSelection& selection);
 
-// ---- kernels' arguments -----------------------------------------------------------------------------
+// ---- kernels' arguments -------------------------------------------------------------------------
 
 // A tensor as kernels see it, strides in bytes.
 class Layout {
@@ -80,11 +84,13 @@ class Layout {
     for (int d = 0; d < ndim_; ++d) strides_[d] = t.stride(d) * item;
   }
   // Broadcast to a shape.
-  Layout(const Tensor& t, IntSpan shape) : data_(t->data), ndim_(static_cast<int>(shape.size())), sizes_(shape.data()) {
+  Layout(const Tensor& t, IntSpan shape)
+      : data_(t->data), ndim_(static_cast<int>(shape.size())), sizes_(shape.data()) {
     const int64_t item = item_size(t.dtype());
     const int shift = ndim_ - t.ndim();
     for (int d = 0; d < ndim_; ++d) {
-      strides_[d] = d < shift || (t.size(d - shift) == 1 && shape[d] != 1) ? 0 : t.stride(d - shift) * item;
+      strides_[d] =
+          d < shift || (t.size(d - shift) == 1 && shape[d] != 1) ? 0 : t.stride(d - shift) * item;
     }
   }
   Layout(const Layout&) = delete;
@@ -118,6 +124,9 @@ void broadcast_into(const Tensor& a, const Tensor& b, Meta* out);
 const char* scalar_type_name(DType t);
 // Refuses an in-place operation whose argument is the tensor that it writes to.
 void check_not_written(const Tensor& argument, const Tensor& written);
+// A gradient that waits for input 0 and may be added to in place now (see Backward::destination),
+// or null.
+TensorImpl* ready_destination(const Backward& b, const Tensor& gradient);
 // A gradient of shape `sizes` that is `g` in its first rows, columns, ... and zero elsewhere.
 Tensor padded_gradient(const Tensor& g, IntSpan sizes);
 

@@ -203,6 +203,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Arange, kFunction | kOut)       \
   X(ArangeFrom, kFunction | kOut)   \
   X(Linspace, kFunction | kOut)     \
+  X(LinspaceTensors, kFunction | kOut) \
   X(Eye, kFunction | kOut)          \
   X(EyeOf, kFunction | kOut)        \
   X(TrilIndices, kFunction)         \
@@ -248,6 +249,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Select, kFM)                    \
   X(Slice, 0)                       \
   X(Narrow, kFM)                    \
+  X(NarrowFrom, kFM)                \
   X(Squeeze, kFM | kInPlace)        \
   X(SqueezeDim, kFM | kInPlace)     \
   X(Unsqueeze, kFM | kInPlace)      \
@@ -256,7 +258,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(Detach, kFM)                    \
   X(Alias, 0)                       \
   X(SelectScatter, kFM)             \
-  X(SliceScatter, kFM)              \
+  X(SliceScatter, kFMO)             \
   X(DiagonalScatter, kFM)           \
   /* strided.cpp */                 \
   X(AsStrided, kFM | kInPlace)      \

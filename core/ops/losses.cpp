@@ -1,5 +1,6 @@
 // Losses that training loops call at every step. The others are written in Python (weft/ops/losses.py).
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "core/kernels/cpu/class_loss.h"
@@ -42,15 +43,13 @@ void check_target_shape(IntSpan input, IntSpan target) {
     }
     return;
   }
+  if (target.size() == ndim - 1 && target[0] == input[0] && std::equal(target.begin() + 1, target.end(), input.begin() + 2)) return;
   const int64_t target_batch = target.empty() ? 0 : target[0];
   if (target_batch != input[0]) {
     fail(ErrorKind::Value, "Expected input batch_size (", input[0], ") to match target batch_size (", target_batch, ").");
   }
-  Dims wanted;
-  wanted.push_back(input[0]);
+  Dims wanted{input[0]};
   for (size_t d = 2; d < ndim; ++d) wanted.push_back(input[d]);
-  const Dims given(target);
-  if (given == wanted) return;
   if (ndim == 2) fail("0D or 1D target tensor expected, multi-target not supported");
   fail("Expected target size ", shape_text(wanted), ", got ", shape_text(target));
 }
@@ -81,11 +80,41 @@ Tensor dense_target(const Tensor& target) {
 }
 Tensor dense_weight(const Tensor& weight) { return weight && !weight->is_contiguous() ? detached_copy(weight) : weight; }
 
-void sum_into(const Tensor& numbers, const Tensor& out) {
-  run_reduction(cpu::Reduction::Sum, numbers, ReducedDims(numbers.ndim(), std::optional<Dims>()), out);
-}
+// Numbers of one dtype, Float32 or Float64, for the length of one kernel call.
+class Scratch {
+ public:
+  Scratch(int64_t count, DType dtype) : count_(count), dtype_(dtype) {
+    if (count * item_size(dtype) > int64_t{sizeof few_}) many_.reset(new char[static_cast<size_t>(count) * item_size(dtype)]);
+  }
+  char* data() { return many_ ? many_.get() : few_; }
+  double sum() {
+    const int64_t step = item_size(dtype_);
+    alignas(8) char total[8];
+    cpu::reduce(cpu::Reduction::Sum, dtype_, dtype_, total, {data(), 0, nullptr, nullptr}, 1, &count_, &step);
+    return value(total);
+  }
+  double value(const char* at) const {
+    if (dtype_ == DType::Float64) return *reinterpret_cast<const double*>(at);
+    return *reinterpret_cast<const float*>(at);
+  }
+
+ private:
+  int64_t count_;
+  DType dtype_;
+  alignas(64) char few_[1024];
+  std::unique_ptr<char[]> many_;
+};
+
 double value_of(const Tensor& number) {
   return number.dtype() == DType::Float64 ? *number.data<double>() : *number.data<float>();
+}
+// Of a floating tensor with one element.
+void set_value(const Tensor& number, double value) {
+  switch (number.dtype()) {
+    case DType::Float64: *number.data<double>() = value; break;
+    case DType::Float32: *number.data<float>() = static_cast<float>(value); break;
+    default: copy_into(number, wrapped_number(Scalar(value)));
+  }
 }
 
 }  // namespace
@@ -108,18 +137,15 @@ struct NllLoss {
   void run(Inputs in, Tensor* out) const {
     const DType wide = out[1].dtype();
     const Tensor target = dense_target(in[1]), weight = dense_weight(in[2]);
-    const bool in_place = reduction == kNone && out[0].dtype() == wide;
-    const Tensor losses = in_place ? out[0] : empty(in[1].sizes(), wide), weights = empty(in[1].sizes(), wide);
+    const Tensor each = reduction != kNone ? Tensor() : out[0].dtype() == wide ? out[0] : empty(in[1].sizes(), wide);
+    Scratch losses(each ? 0 : target.numel(), wide), weights(target.numel(), wide);
     const auto status = cpu::class_losses(in[0].dtype(), KernelView(in[0]), class_dim(in[0].ndim()), target.data<int64_t>(),
-                                          weight ? weight->data : nullptr, ignore_index, losses->data, weights->data);
+                                          weight ? weight->data : nullptr, ignore_index, each ? each->data : losses.data(),
+                                          weights.data());
     if (!status) fail_target(status);
-    sum_into(weights, out[1]);
-    if (reduction == kNone) return in_place ? void() : copy_into(out[0], losses);
-    const Tensor total = empty({}, wide);
-    sum_into(losses, total);
-    if (reduction == kSum) return copy_into(out[0], total);
-    const double mean = value_of(total) / value_of(out[1]);
-    copy_into(out[0], wrapped_number(Scalar(mean)));
+    set_value(out[1], weights.sum());
+    if (each) return each.get() == out[0].get() ? void() : copy_into(out[0], each);
+    set_value(out[0], reduction == kMean ? losses.sum() / value_of(out[1]) : losses.sum());
   }
   static void vjp(Backward& b);
 };

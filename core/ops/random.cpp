@@ -244,7 +244,7 @@ WEFT_OP(RandintLike);
 
 struct Bernoulli {
   static constexpr Schema schema{"bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"};
-  static constexpr uint32_t traits = kRandom;
+  static constexpr uint32_t traits = kRandom | kAnyOut;
   Generator* generator;
 
   void infer(Inputs in, Meta* out) const {
@@ -294,7 +294,7 @@ WEFT_OP(BernoulliOf);
 struct Multinomial {
   static constexpr Schema schema{
       "multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"};
-  static constexpr uint32_t traits = kRandom | kNeverDifferentiable;
+  static constexpr uint32_t traits = kRandom | kNeverDifferentiable | kExactOut;
   int64_t num_samples;
   bool replacement;
   Generator* generator;

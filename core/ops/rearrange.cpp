@@ -74,7 +74,10 @@ struct Roll {
     if (dims.empty() ? shifts.size() != 1 : dims.size() != shifts.size()) {
       fail("shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
     }
-    for (int64_t d : dims) wrap_dim(d, in[0].ndim());
+    for (int64_t d : dims) {
+      if (in[0].ndim() == 0) fail(ErrorKind::Index, "Dimension specified as ", d, " but tensor has no dimensions");
+      wrap_dim(d, in[0].ndim());
+    }
     out->like(in[0]);
   }
   void run(Inputs in, Tensor* out) const {
@@ -88,7 +91,7 @@ struct Roll {
     Dims by;
     by.resize(a.ndim());
     std::fill_n(by.data(), a.ndim(), 0);
-    for (int i = 0; i < dims.size() && a.ndim() > 0; ++i) {
+    for (int i = 0; i < dims.size(); ++i) {
       const int at = static_cast<int>(wrap_dim(dims[i], a.ndim()));
       by[at] = (by[at] + shift_of(i, a.size(at))) % a.size(at);
     }
@@ -99,7 +102,7 @@ struct Roll {
     const Tensor& g = b.grad();
     Roll back = op;
     for (int i = 0; i < op.shifts.size(); ++i) {
-      const int64_t size = op.dims.empty() ? g.numel() : g.ndim() == 0 ? 1 : g.size(static_cast<int>(wrap_dim(op.dims[i], g.ndim())));
+      const int64_t size = op.dims.empty() ? g.numel() : g.size(static_cast<int>(wrap_dim(op.dims[i], g.ndim())));
       back.shifts[i] = size == 0 ? 0 : -op.shift_of(i, size);
     }
     b.set(0, call(op_Roll, back, g));
@@ -145,7 +148,7 @@ void zero_triangle(const Tensor& t, int64_t diagonal, bool below) {
 extern const OpTable op_Tril;
 struct Tril {
   static constexpr Schema schema{"tril(Tensor self, int diagonal=0) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf | kLinear;
+  static constexpr uint32_t traits = kUpdatesSelf | kLinear | kExactOut;
   int64_t diagonal;
 
   void infer(Inputs in, Meta* out) const { infer_triangle("tril", in[0], out); }
@@ -157,7 +160,7 @@ WEFT_OP(Tril);
 extern const OpTable op_Triu;
 struct Triu {
   static constexpr Schema schema{"triu(Tensor self, int diagonal=0) -> Tensor"};
-  static constexpr uint32_t traits = kUpdatesSelf | kLinear;
+  static constexpr uint32_t traits = kUpdatesSelf | kLinear | kExactOut;
   int64_t diagonal;
 
   void infer(Inputs in, Meta* out) const { infer_triangle("triu", in[0], out); }
@@ -433,6 +436,7 @@ WEFT_OP(DiagEmbed);
 
 struct Diag {
   static constexpr Schema schema{"diag(Tensor self, int diagonal=0) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   int64_t diagonal;
 
   Tensor compose(Inputs in) const {

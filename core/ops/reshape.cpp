@@ -69,7 +69,7 @@ struct Ravel {
   static constexpr Schema schema{"ravel(Tensor self) -> Tensor"};
   static constexpr const char* backward_name = "ViewBackward0";
 
-  Tensor compose(Inputs in) const { return reshape(in[0], Dims{-1}); }
+  Tensor compose(Inputs in) const { return view(contiguous(in[0]), Dims{in[0].numel()}); }
 };
 WEFT_OP(Ravel);
 

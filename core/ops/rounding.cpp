@@ -10,6 +10,7 @@ namespace weft {
   struct Struct {                                                         \
     static constexpr Schema schema{#name "(Tensor self) -> Tensor"};      \
     static constexpr Pointwise pointwise{Elementwise::name};              \
+    static constexpr uint32_t traits = kExactOut;                         \
     static void vjp(Backward& b) { b.set(0, zeros_like(b.grad())); }      \
   };                                                                      \
   WEFT_OP(Struct);
@@ -19,9 +20,12 @@ WEFT_STEP(Floor, floor)
 WEFT_STEP(Trunc, trunc)
 WEFT_STEP(Round, round)
 
+Tensor trunc(const Tensor& a) { return call(op_Trunc, Trunc{}, a); }
+
 struct RoundDecimals {
   static constexpr Schema schema{"round.decimals(Tensor self, *, int decimals) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::round_decimals};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr const char* backward_name = "RoundBackward1";
   int64_t decimals;
 
@@ -37,6 +41,7 @@ WEFT_OP(RoundDecimals);
 struct Frac {
   static constexpr Schema schema{"frac(Tensor self) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::frac};
+  static constexpr uint32_t traits = kExactOut;
 
   static void vjp(Backward& b) { b.set(0, b.grad()); }
 };
@@ -94,6 +99,7 @@ double largest(DType t) {
 struct NanToNum {
   static constexpr Schema schema{
       "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   std::optional<double> nan, posinf, neginf;
 
   Tensor compose(Inputs in) const {

@@ -28,13 +28,15 @@ Tensor cast_plain(const Tensor& t, DType to) {
 void check_real(const char* name, const Tensor& a, const Tensor& b) {
   for (const Tensor* t : {&a, &b}) {
     if (is_complex(t->dtype())) {
-      fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t->dtype()), "'");
+      fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '",
+           scalar_type_name(t->dtype()), "'");
     }
   }
 }
 
 // Every value's place in the line of `sorted` that belongs to it; a single line serves all values.
-void search(const Tensor& sorted, const Tensor& values, bool right, const Tensor& sorter, const Tensor& out) {
+void search(const Tensor& sorted, const Tensor& values, bool right, const Tensor& sorter,
+            const Tensor& out) {
   if (out.numel() == 0) return;
   const DType common = common_dtype(sorted, values);
   const Tensor lines = cast_plain(sorted, common), wanted = cast_plain(values, common);
@@ -65,7 +67,8 @@ void search(const Tensor& sorted, const Tensor& values, bool right, const Tensor
 
 struct Searchsorted {
   static constexpr Schema schema{
-      "searchsorted(Tensor sorted_sequence, Tensor|Scalar self, *, bool out_int32=False, bool right=False, "
+      "searchsorted(Tensor sorted_sequence, Tensor|Scalar self, *, bool out_int32=False, bool "
+      "right=False, "
       "str? side=None, Tensor? sorter=None) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable | kExactOut;
   bool out_int32, right;
@@ -76,24 +79,35 @@ struct Searchsorted {
     check_side();
     check_real("searchsorted", sorted, values);
     if (sorted.ndim() == 0) {
-      fail("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-           "boundaries tensor dim(0) and input value's dim(", values.ndim(), ") numel(", values.numel(), ")");
+      fail(
+          "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+          "is 1, but we got "
+          "boundaries tensor dim(0) and input value's dim(",
+          values.ndim(), ") numel(", values.numel(), ")");
     }
     if (values.ndim() == 0 && sorted.ndim() != 1) {
-      fail("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-           "boundaries tensor dim(", sorted.ndim(), ") and input value's dim(0) numel(1)");
+      fail(
+          "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+          "is 1, but we got "
+          "boundaries tensor dim(",
+          sorted.ndim(), ") and input value's dim(0) numel(1)");
     }
     bool match = sorted.ndim() == 1 || sorted.ndim() == values.ndim();
-    for (int d = 0; match && sorted.ndim() > 1 && d + 1 < sorted.ndim(); ++d) match = sorted.size(d) == values.size(d);
+    for (int d = 0; match && sorted.ndim() > 1 && d + 1 < sorted.ndim(); ++d)
+      match = sorted.size(d) == values.size(d);
     if (!match) {
-      fail("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
-           "and input value tensor must match, but we got boundaries tensor ", shape_text(sorted.sizes()),
-           " and input value tensor ", shape_text(values.sizes()));
+      fail(
+          "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+          "dimensions of boundaries tensor "
+          "and input value tensor must match, but we got boundaries tensor ",
+          shape_text(sorted.sizes()), " and input value tensor ", shape_text(values.sizes()));
     }
     if (sorter) check_sorter(sorted, sorter);
     out->set(out_int32 ? DType::Int32 : DType::Int64, sorted->device, values.sizes());
   }
-  void run(Inputs in, Tensor* out) const { search(in[0], in[1], right || side == "right", in[2], out[0]); }
+  void run(Inputs in, Tensor* out) const {
+    search(in[0], in[1], right || side == "right", in[2], out[0]);
+  }
 
  private:
   void check_side() const {
@@ -102,16 +116,22 @@ struct Searchsorted {
       fail("torch.searchsorted(): side can only be 'left' or 'right' but got ", *side);
     }
     if (*side == "left" && right) {
-      fail("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+      fail(
+          "torch.searchsorted(): side and right can't be set to opposites, got side of left while "
+          "right was True");
     }
   }
   static void check_sorter(const Tensor& sorted, const Tensor& sorter) {
     if (sorter.dtype() != DType::Int64) {
-      fail("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ", scalar_type_name(sorter.dtype()));
+      fail("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
+           scalar_type_name(sorter.dtype()));
     }
-    if (!std::equal(sorted.sizes().begin(), sorted.sizes().end(), sorter.sizes().begin(), sorter.sizes().end())) {
-      fail("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor ",
-           shape_text(sorted.sizes()), "and got sorter tensor ", shape_text(sorter.sizes()));
+    if (!std::equal(sorted.sizes().begin(), sorted.sizes().end(), sorter.sizes().begin(),
+                    sorter.sizes().end())) {
+      fail(
+          "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+          "tensor ",
+          shape_text(sorted.sizes()), "and got sorter tensor ", shape_text(sorter.sizes()));
     }
   }
 };
@@ -119,13 +139,15 @@ WEFT_OP(Searchsorted);
 
 struct Bucketize {
   static constexpr Schema schema{
-      "bucketize(Tensor|Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"};
+      "bucketize(Tensor|Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) "
+      "-> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable | kExactOut;
   bool out_int32, right;
 
   void infer(Inputs in, Meta* out) const {
     check_real("bucketize", in[0], in[1]);
-    if (in[1].ndim() != 1) fail("boundaries tensor must be 1 dimension, but got dim(", in[1].ndim(), ")");
+    if (in[1].ndim() != 1)
+      fail("boundaries tensor must be 1 dimension, but got dim(", in[1].ndim(), ")");
     out->set(out_int32 ? DType::Int32 : DType::Int64, in[1]->device, in[0].sizes());
   }
   void run(Inputs in, Tensor* out) const { search(in[1], in[0], right, Tensor(), out[0]); }
@@ -133,7 +155,8 @@ struct Bucketize {
 WEFT_OP(Bucketize);
 
 struct Bincount {
-  static constexpr Schema schema{"bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor"};
+  static constexpr Schema schema{
+      "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor"};
   static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable;
   int64_t minlength;
 
@@ -141,7 +164,9 @@ struct Bincount {
     const Tensor &x = in[0], &weights = in[1];
     if (minlength < 0) fail("minlength should be >= 0");
     const bool counts = is_integral(x.dtype()) && x.dtype() != DType::Bool;
-    if (!counts) fail(ErrorKind::NotImplemented, "\"bincount_cpu\" not implemented for '", scalar_type_name(x.dtype()), "'");
+    if (!counts)
+      fail(ErrorKind::NotImplemented, "\"bincount_cpu\" not implemented for '",
+           scalar_type_name(x.dtype()), "'");
     if (x.ndim() != 1) fail("bincount only supports 1-d non-negative integral inputs.");
     if (weights && (weights.ndim() != 1 || weights.numel() != x.numel())) {
       fail("weights should be 1-d and have the same length as input");
@@ -152,10 +177,13 @@ struct Bincount {
       const Tensor wide = cast_plain(x, DType::Int64);
       const cpu::IndexRange range = cpu::index_range(Layout(wide));
       if (range.smallest < 0) fail("bincount only supports 1-d non-negative integral inputs.");
-      if (range.largest == INT64_MAX) fail("maximum value of input overflowed, it should be < ", INT64_MAX);
+      if (range.largest == INT64_MAX)
+        fail("maximum value of input overflowed, it should be < ", INT64_MAX);
       bins = std::max(bins, range.largest + 1);
     }
-    out->dtype = !weights ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
+    out->dtype = !weights                            ? DType::Int64
+                 : weights.dtype() == DType::Float32 ? DType::Float32
+                                                     : DType::Float64;
     out->device = x->device;
     out->ndim = 1;
     out->sizes[0] = bins;

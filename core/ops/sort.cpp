@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kUnlockAt = 16 * 1024;
 
 void check_ordered(const char* name, DType t) {
-  if (is_complex(t)) fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t), "'");
+  if (is_complex(t))
+    fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t),
+         "'");
 }
 
 void values_and_indices(Meta* out) {
@@ -28,7 +30,10 @@ struct SortCall {
   Unlocked unlocked;
 
   SortCall(const Tensor& in, const Tensor& out_values, const Tensor& out_indices, int64_t dim)
-      : x(in), values(out_values), indices(out_indices), dim(static_cast<int>(wrap_dim(dim, in.ndim()))),
+      : x(in),
+        values(out_values),
+        indices(out_indices),
+        dim(static_cast<int>(wrap_dim(dim, in.ndim()))),
         unlocked(in.numel() >= kUnlockAt) {
     x.at_least_1d();
     values.at_least_1d();
@@ -44,7 +49,8 @@ int64_t line_length(const Tensor& t, int64_t dim) {
 
 struct Sort {
   static constexpr Schema schema{
-      "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)"};
+      "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor "
+      "values, Tensor indices)"};
   static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t dim;
@@ -92,7 +98,8 @@ WEFT_OP(Argsort);
 
 struct Topk {
   static constexpr Schema schema{
-      "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"};
+      "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
+      "values, Tensor indices)"};
   static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t k, dim;
@@ -124,7 +131,8 @@ WEFT_OP(Topk);
 
 struct Kthvalue {
   static constexpr Schema schema{
-      "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"};
+      "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
+      "indices)"};
   static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;
   static constexpr Saves saves{{output(1)}};
   int64_t k, dim;
@@ -137,7 +145,8 @@ struct Kthvalue {
     if (a.ndim() > 0 && a.size(static_cast<int>(at)) == 0) {
       fail(ErrorKind::Index, "kthvalue(): Expected reduction dim ", at, " to have non-zero size.");
     }
-    if (k < 1 || k > line_length(a, dim)) fail("kthvalue(): selected number k out of range for dimension ", at);
+    if (k < 1 || k > line_length(a, dim))
+      fail("kthvalue(): selected number k out of range for dimension ", at);
     out[0].like(a);
     if (a.ndim() > 0) {
       if (keepdim) out[0].sizes[at] = 1;
@@ -169,7 +178,7 @@ struct Kthvalue {
 };
 WEFT_OP(Kthvalue);
 
-// ---- distinct values ------------------------------------------------------------------------------------
+// ---- distinct values ----------------------------------------------------------------------------
 
 namespace {
 
@@ -180,7 +189,8 @@ Tensor first_of(const Tensor& line, int64_t count) {
 }
 
 // values, inverse and counts of the elements; what is not asked for is null.
-void distinct_elements(bool runs, const Tensor& a, bool want_inverse, bool want_counts, std::vector<Tensor>& out) {
+void distinct_elements(bool runs, const Tensor& a, bool want_inverse, bool want_counts,
+                       std::vector<Tensor>& out) {
   check_ordered("unique", a.dtype());
   ensure_value(a.get());
   const Tensor flat = a->is_contiguous() ? a : detached_copy(a);
@@ -209,18 +219,22 @@ void distinct_slices(bool runs, const Tensor& a, int64_t dim, bool want_inverse,
   const GradMode off(false);
   const Tensor along = a.ndim() == 0 ? reshape(a, Dims{1}) : a;
   Dims order_of_dims{at}, back;
-  for (int d = 0; d < along.ndim(); ++d) if (d != at) order_of_dims.push_back(d);
+  for (int d = 0; d < along.ndim(); ++d)
+    if (d != at) order_of_dims.push_back(d);
   back.resize(along.ndim());
   for (int d = 0; d < along.ndim(); ++d) back[static_cast<int>(order_of_dims[d])] = d;
   const Tensor rows = detached_copy(permute(along, order_of_dims));
   const int64_t count = rows.size(0), width = count == 0 ? 0 : rows.numel() / count;
-  if (count > 0 && width == 0) fail("There are 0 sized dimensions, and they aren't selected by `dim`");
+  if (count > 0 && width == 0)
+    fail("There are 0 sized dimensions, and they aren't selected by `dim`");
   Tensor order = empty(Dims{count}, DType::Int64), group = empty(Dims{count}, DType::Int64);
   int64_t* const places = order.data<int64_t>();
   if (runs) std::iota(places, places + count, int64_t{0});
   else cpu::order_rows(a.dtype(), rows->data, count, width, places);
-  const int64_t groups = cpu::group_rows(a.dtype(), rows->data, count, width, places, group.data<int64_t>());
-  const Tensor first = empty(Dims{groups}, DType::Int64), inverse = empty(Dims{count}, DType::Int64);
+  const int64_t groups =
+      cpu::group_rows(a.dtype(), rows->data, count, width, places, group.data<int64_t>());
+  const Tensor first = empty(Dims{groups}, DType::Int64),
+               inverse = empty(Dims{count}, DType::Int64);
   const Tensor counts = zeros(Dims{groups}, DType::Int64);
   for (int64_t i = count; i-- > 0;) {
     const int64_t g = group.data<int64_t>()[i];
@@ -235,10 +249,12 @@ void distinct_slices(bool runs, const Tensor& a, int64_t dim, bool want_inverse,
 
 }  // namespace
 
-// With `consecutive`, equal elements that follow one another; otherwise all of them, in ascending order.
+// With `consecutive`, equal elements that follow one another; otherwise all of them, in ascending
+// order.
 struct Unique {
   static constexpr Schema schema{
-      "_unique(Tensor self, bool consecutive, bool return_inverse, bool return_counts, int? dim=None) -> Tensor"};
+      "_unique(Tensor self, bool consecutive, bool return_inverse, bool return_counts, int? "
+      "dim=None) -> Tensor"};
   static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable;
   bool consecutive, return_inverse, return_counts;
   std::optional<int64_t> dim;

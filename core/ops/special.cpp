@@ -131,6 +131,7 @@ struct Xlogy {
   static constexpr Pointwise pointwise{Elementwise::xlogy, Promote::Float};
   static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};
 
+  void check(Inputs in) const { refuse_two_numbers(in); }
   // Where x is 0 the product is 0 for any y; there y is replaced by 1 wherever it would be infinite.
   static void vjp(Backward& b) {
     const Tensor x = b.input(0), y = in_full(b.input(1), b.output_dtype());

@@ -37,8 +37,8 @@ constexpr double kLn2 = 0.693147180559945309417232, kLn10 = 2.302585092994045684
   WEFT_OP(Struct);                                                      \
   Tensor name(const Tensor& a) { return call(op_##Struct, Struct{}, a); }
 
-// First derivatives that are worth a kernel: g times a function of the result y. `along` is what the
-// derivative with respect to y multiplies g's partner and g with.
+// First derivatives that are worth a kernel: g f'(y) of the result y. `...` is the derivative with respect
+// to y, where g stands for the product of the two incoming gradients.
 #define WEFT_OUTPUT_GRADIENT(Struct, name, ...)                                   \
   extern const OpTable op_##Struct;                                               \
   struct Struct {                                                                 \
@@ -62,6 +62,7 @@ constexpr double kLn2 = 0.693147180559945309417232, kLn10 = 2.302585092994045684
 struct Abs {
   static constexpr Schema schema{"abs(Tensor self) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::abs};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr Saves saves{{input(0)}};
 
   static void vjp(Backward& b) { b.set(0, b.grad() * sign(b.input(0))); }
@@ -71,6 +72,7 @@ WEFT_OP(Abs);
 struct Sign {
   static constexpr Schema schema{"sign(Tensor self) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::sign};
+  static constexpr uint32_t traits = kExactOut;
 
   static void vjp(Backward& b) { b.set(0, zeros_like(b.grad())); }
 };

@@ -495,6 +495,23 @@ struct Narrow {
 };
 WEFT_OP(Narrow);
 
+struct NarrowFrom {
+  static constexpr Schema schema{"narrow.from(Tensor self, int dim, Tensor start, int length) -> Tensor"};
+  static constexpr uint32_t traits = kForcesValues;
+  static constexpr const char* backward_name = "SliceBackward0";
+  int64_t dim, length;
+
+  Tensor compose(Inputs in) const {
+    if (in[1].ndim() != 0 || !is_integral(in[1].dtype()) || in[1].dtype() == DType::Bool) {
+      fail("start must be an 0-dim integral Tensor.");
+    }
+    const Tensor start = to_dtype(detach(in[1]), DType::Int64);
+    ensure_value(start.get());
+    return narrow(in[0], dim, *start.data<int64_t>(), length);
+  }
+};
+WEFT_OP(NarrowFrom);
+
 struct Diagonal {
   static constexpr Schema schema{"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"};
   static constexpr uint32_t traits = kView | kLinear;
@@ -610,6 +627,7 @@ WEFT_OP(SelectScatter);
 struct SliceScatter {
   static constexpr Schema schema{
       "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"};
+  static constexpr uint32_t traits = kExactOut;
   static constexpr const char* backward_name = "SliceScatterBackward0";
   int64_t dim;
   std::optional<int64_t> start, end;

@@ -21,10 +21,7 @@ namespace {
 std::vector<Node*> recorded;
 size_t prune_at = 1024;
 
-bool has_run(Node* n) {
-  for (uint32_t i = 0; i < n->inputs; ++i) if (n->held()[i]) return false;
-  return true;
-}
+bool has_run(Node* n) { return n->has(kHasRun); }
 
 void prune() {
   size_t kept = 0;
@@ -73,6 +70,7 @@ void settle(TensorImpl* t, const Tensor& value) {
   std::copy_n(value->dims, 2 * value->ndim, t->dims);
   refresh_contiguity(t);
   t->flags &= ~kPending;
+  t->storage->read_later = true;  // others may have been recorded that read it
 }
 
 void run_node(Node* n) {
@@ -83,6 +81,7 @@ void run_node(Node* n) {
   const GradMode off(false);
   Tensor out[4];
   apply(table, n->fields(), in, out);
+  n->flags |= kHasRun;
   save_results(n, out);
   for (int k = 0; k < n->outputs; ++k) {
     TensorImpl* t = std::exchange(n->awaiting()[k], nullptr);

@@ -22,7 +22,15 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from . import bridge
 from .bridge import Bridge, Unsupported, tensors_in
-from .compare import Mismatch, describe, same, same_aliasing, same_gradient, same_scalar
+from .compare import (
+    Mismatch,
+    describe,
+    same,
+    same_aliasing,
+    same_form,
+    same_gradient,
+    same_scalar,
+)
 from .translate import Missing, translate
 
 DTYPES = {
@@ -402,9 +410,19 @@ class Checker:
         if isinstance(our_out, tuple):
             self._compare(list(our_out), list(torch_out), parts)
         else:
-            self._compare(our_out, torch_out, parts)
+            self._compare_out(our_out, torch_out, plain.result.dtype, parts)
             if (actual.result is our_out) != (expected.result is torch_out):
                 raise Mismatch("identity", "the result must be `out` itself")
+
+    def _compare_out(
+        self, actual: Any, expected: torch.Tensor, computed: torch.dtype, parts: Any
+    ) -> None:
+        """A wider `out` holds what was computed, and rounded, in the dtype of the plain result."""
+        if expected.dtype is not computed and computed.is_floating_point:
+            same_form(actual, expected, self.module)
+            name = bridge.dtype_name(computed)
+            actual, expected = actual.to(getattr(self.module, name)), expected.to(computed)
+        self._compare(actual, expected, parts)
 
     # -- samples that must raise -----------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from weft.ops import operations
+from weft import ops
 
-__all__ = sorted(operations("nn.functional"))
+__all__ = sorted(ops.operations("nn.functional"))
 
 if not TYPE_CHECKING:
-    globals().update(operations("nn.functional"))
+    globals().update(ops.operations("nn.functional"))

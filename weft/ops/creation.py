@@ -33,6 +33,14 @@ def logspace(
     dtype = dtype or _core.get_default_dtype()
     if dtype == _core.bool:
         raise NotImplementedError("\"logspace\" not implemented for 'Bool'")
+    for bound in (start, end):
+        if isinstance(bound, Tensor) and bound.ndim > 0:
+            raise RuntimeError(
+                "logspace only supports 0-dimensional start and end tensors, but got one with "
+                f"{bound.ndim} dimension(s)"
+            )
+    # The bounds are numbers of the result's dtype.
+    start, end = (_core.tensor(float(bound), dtype=dtype).item() for bound in (start, end))
     exponents = _core.linspace(start, end, steps, dtype=_core.float64, layout=layout, device=device)
     result = (base**exponents).to(dtype)
     if out is not None:
@@ -77,3 +85,15 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> NoRetur
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> NoReturn:
     """Refused: weft computes with real numbers."""
     _refuse_complex("polar")
+
+
+@composed(kinds="function")
+def zero_(input: Tensor) -> Tensor:
+    """Fills the tensor with zeros."""
+    return input.zero_()
+
+
+@composed(kinds="function")
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Fills the tensor with a number."""
+    return input.fill_(value)

@@ -63,18 +63,44 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+def _check_tensor(value: Any, function: str, argument: str, position: int) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
+            f"not {type(value).__name__}"
+        )
+
+
+@composed(name="where", kinds="method")
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """``self`` where ``condition`` holds, ``other`` elsewhere."""
+    return ops["where"](condition, self, other)
+
+
 @composed(kinds="function out")
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``."""
+    _check_tensor(input, "rsub", "input", 1)
     return ops["sub"](other, input, alpha=alpha)
 
 
-@composed(kinds="function method inplace out")
+@composed(kinds="function method out")
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent``, computed and returned in double precision whatever the dtypes are."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise TypeError("float_power() received two numbers: base or exponent must be a Tensor")
     return ops["pow"](_as_double(input), _as_double(exponent))
+
+
+@composed(name="float_power_", kinds="method")
+def float_power_in_place(self: Tensor, exponent: Any) -> Tensor:
+    """:func:`float_power`, written into the tensor, which must be of double precision."""
+    if self.dtype is not _core.float64:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype} but the operation's result "
+            "requires dtype float64"
+        )
+    return self.pow_(_as_double(exponent))
 
 
 def _as_double(value: Any) -> Any:
@@ -84,6 +110,8 @@ def _as_double(value: Any) -> Any:
 @composed(kinds="function method inplace out")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """``input * 2 ** other``."""
+    _check_tensor(input, "ldexp", "input", 1)
+    _check_tensor(other, "ldexp", "other", 2)
     common = _core.promote_types(input.dtype, other.dtype)
     if not common.is_floating_point:
         common = _core.get_default_dtype()
@@ -110,10 +138,8 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Where ``abs(input - other) <= atol + rtol * abs(other)``."""
-    if not isinstance(other, Tensor):
-        raise TypeError(
-            f"isclose(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
-        )
+    _check_tensor(input, "isclose", "input", 1)
+    _check_tensor(other, "isclose", "other", 2)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype} did not match {other.dtype}")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
@@ -144,14 +170,17 @@ def allclose(
 @composed()
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether the two have the same shape and the same elements."""
-    if not isinstance(other, Tensor):
-        raise TypeError(
-            f"equal(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
-        )
+    _check_tensor(input, "equal", "input", 1)
+    _check_tensor(other, "equal", "other", 2)
     return input.shape == other.shape and not bool((input != other).any())
 
 
-# Python 2's names of the division operators, which programs still define and call.
+# Python 2's names of the division operators, which PyTorch has kept.
 Tensor.__div__ = Tensor.__truediv__
-Tensor.__rdiv__ = Tensor.__rtruediv__
 Tensor.__idiv__ = Tensor.__itruediv__
+
+
+@composed(name="__rdiv__", kinds="method")
+def reflected_division(self: Tensor, other: Any) -> Tensor:
+    """``other / self``."""
+    return self.reciprocal() * other

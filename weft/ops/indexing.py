@@ -157,7 +157,39 @@ def _wrapped(dim: int, ndim: int) -> int:
     return dim % bound
 
 
-@composed(kinds="function method inplace out")
+def _reduced_places(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
+) -> tuple[int, Tensor]:
+    """The dimension, and an index for every element of ``source``."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin "
+            f"but got {reduce}."
+        )
+    along = _wrapped(dim, self.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_reduce_(): Index is supposed to be a vector")
+    if source.ndim != self.ndim:
+        raise RuntimeError(
+            f"index_reduce_(): self has {self.ndim} dimensions and source has {source.ndim}"
+        )
+    length = source.shape[along] if source.ndim else 1
+    if index.numel() != length:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index.numel()}) should be equal to "
+            f"self.size(dim): ({length}), for dim: {along}"
+        )
+    shape = [n for d, n in enumerate(self.shape) if d != along]
+    if shape != [n for d, n in enumerate(source.shape) if d != along]:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified "
+            f"dimension. Got self.shape = {list(self.shape)} source.shape = {list(source.shape)}"
+        )
+    beside = [-1 if d == along else 1 for d in range(source.ndim)]
+    return along, index.reshape(beside).expand(source.shape)
+
+
+@composed(kinds="function method")
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -166,36 +198,32 @@ def index_reduce(
     reduce: str,
     *,
     include_self: bool = True,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Combines slices of ``source`` along ``dim`` with those of ``input`` that ``index`` names.
 
     ``reduce`` is ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``. Without ``include_self``, what
     stood in the places that are written does not count.
     """
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin "
-            f"but got {reduce}."
-        )
-    along = _wrapped(dim, input.ndim)
-    if index.ndim > 1:
-        raise IndexError("index_reduce_(): Index is supposed to be a vector")
-    if index.numel() != (source.shape[along] if source.ndim else 1):
-        raise RuntimeError(
-            f"index_reduce_(): Number of indices ({index.numel()}) should be equal to "
-            f"self.size(dim): ({source.shape[along] if source.ndim else 1}), for dim: {along}"
-        )
-    rest = [n for d, n in enumerate(input.shape) if d != along]
-    if rest != [n for d, n in enumerate(source.shape) if d != along]:
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified "
-            f"dimension. Got self.shape = {list(input.shape)} "
-            f"source.shape = {list(source.shape)}"
-        )
-    places = index.reshape([-1 if d == along else 1 for d in range(max(source.ndim, 1))])
-    return input.scatter_reduce(
-        along, places.expand(source.shape), source, reduce, include_self=include_self
+    along, places = _reduced_places(input, dim, index, source, reduce)
+    return _core.scatter_reduce(
+        input, along, places, source, reduce, include_self=include_self, out=out
     )
+
+
+@composed("index_reduce_", kinds="method")
+def index_reduce_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """``index_reduce``, written into the tensor itself."""
+    along, places = _reduced_places(self, dim, index, source, reduce)
+    return self.scatter_reduce_(along, places, source, reduce, include_self=include_self)
 
 
 # -- embedding -----------------------------------------------------------------------------------

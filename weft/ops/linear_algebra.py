@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weft import _core
 from weft._core import Tensor
-from weft.ops._composed import composed, write_out
+from weft.ops._composed import alias, composed, write_out
 from weft.ops._einsum import Contraction, contraction_of, plan_einsum
 
 Number = bool | int | float
@@ -108,15 +108,19 @@ def _cross(input: Tensor, other: Tensor, dim: int) -> Tensor:
     return input.roll(-1, at) * other.roll(-2, at) - input.roll(-2, at) * other.roll(-1, at)
 
 
-@composed("cross", kinds="function out", namespace="linalg")
-def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+@composed("cross", kinds="function", namespace="linalg")
+def linalg_cross(
+    input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None
+) -> Tensor:
     """The vector product along a dimension of size 3; other dimensions broadcast."""
     _check_tensors("linalg_cross", input=input, other=other)
-    return _cross(input, other, dim)
+    return _into("linalg_cross", _cross(input, other, dim), out)
 
 
-@composed(kinds="function method out")
-def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+@composed(kinds="function method")
+def cross(
+    input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The vector product along ``dim``, or along the first dimension of size 3."""
     _check_tensors("cross", input=input, other=other)
     if dim is None:
@@ -125,7 +129,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
                 f"no dimension of size 3 in input of shape {list(input.shape)}: name one with dim="
             )
         dim = list(input.shape).index(3)
-    return _cross(input, other, dim)
+    return _into("cross", _cross(input, other, dim), out)
 
 
 # -- a product added to something ---------------------------------------------------------------
@@ -155,10 +159,16 @@ def addr(
     if dtype is _core.bool:
         product = vec1.unsqueeze(1).logical_and(vec2) if alpha else _zeros(size, input, dtype)
         return product.logical_or(start) if beta else product
-    product = (vec1 if alpha == 1 else vec1 * alpha).unsqueeze(1) * vec2
+    scaled = vec1 if alpha == 1 else vec1 * _factor(alpha, dtype)
+    product = scaled.unsqueeze(1) * vec2
     if beta == 0:
         return product if product.dtype == dtype else product.to(dtype)
-    return product + (start if beta == 1 else start * beta)
+    return product + (start if beta == 1 else start * _factor(beta, dtype))
+
+
+def _factor(value: Number, dtype: _core.dtype) -> Number | Tensor:
+    """In 16 bits the factor itself is rounded to the tensors' dtype, as PyTorch does."""
+    return _core.tensor(value, dtype=dtype) if dtype in (_core.float16, _core.bfloat16) else value
 
 
 def _zeros(size: Sequence[int], like: Tensor, dtype: _core.dtype) -> Tensor:
@@ -471,7 +481,7 @@ def _letters(subscripts: object) -> str:
 # -- layers -------------------------------------------------------------------------------------
 
 
-@composed(kinds="function", namespace="nn.functional")
+@composed(kinds="function")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input1 @ weight[o] @ input2`` for every output o, over all leading dimensions."""
     _check_tensors("bilinear", input1=input1, input2=input2, weight=weight)
@@ -505,3 +515,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     half_way = _core.mm(first, folded).reshape(rows, outputs, weight.shape[2])
     result = _core.bmm(half_way, second).reshape(size)
     return result if bias is None else result + bias
+
+
+alias("bilinear", "bilinear", namespace="nn.functional")

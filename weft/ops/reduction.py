@@ -79,8 +79,10 @@ def norm(
                 f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}"
             )
         p = 2.0
-    result = _vector_norm(input, 2.0 if p is None else p, dim, keepdim, dtype=dtype, out=out)
-    return result if out is None else out
+    order = 2.0 if p is None else p
+    if out is None and dtype is None:
+        return _vector_norm(input, order, dim, keepdim)
+    return _vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
 
 
 @composed(kinds="function method")

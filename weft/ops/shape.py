@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import _core
+from weft._memory_format import contiguous_format
 from weft._size import Size
 from weft.ops._composed import composed
 
@@ -161,7 +162,7 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 @composed()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of the part that `narrow` shows."""
-    return input.narrow(dim, start, length).clone(memory_format=_core.contiguous_format)
+    return input.narrow(dim, start, length).clone(memory_format=contiguous_format)
 
 
 # -- turning ------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         case 3:
             return input.flip(first).transpose(first, second)
         case _:
-            return input.clone(memory_format=_core.contiguous_format)
+            return input.clone(memory_format=contiguous_format)
 
 
 # -- broadcasting and combining ----------------------------------------------------------------
@@ -277,7 +278,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         own[axis] = shape[axis]
         grids.append(item.view(own).expand(shape))
     if swapped:
-        grids = [grid.transpose(0, 1) for grid in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -421,10 +421,11 @@ def pad(
         dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
         size = input.shape[dim]
         _check_extension(mode, dim, size, before, after)
-        # Negative padding cuts off, after the other side has been taken from the whole.
+        start, end = max(-before, 0), max(-after, 0)  # negative padding cuts off
+        if mode == "circular":  # what is repeated is what the cut has left
+            result = result.narrow(dim, start, size - start - end)
         result = _EXTENDED[mode](result, dim, before, after)
-        start, end = max(-before, 0), max(-after, 0)
-        if start or end:
+        if mode != "circular":
             result = result.narrow(dim, start, result.shape[dim] - start - end)
     return result if result is not input else input.clone()
 

@@ -9,10 +9,22 @@ from weft.ops._composed import composed
 Number = bool | int | float
 
 
-@composed(kinds="function method out")
-def msort(input: Tensor) -> Tensor:
+def _into(out: Tensor | None, result: Tensor) -> Tensor:
+    """``result``, written into ``out`` where that is given and of the same dtype."""
+    if out is None:
+        return result
+    if out.dtype != result.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead"
+        )
+    _core._write_out(out, result)
+    return out
+
+
+@composed(kinds="function method")
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` sorted along its first dimension; equal elements keep their order."""
-    return input.sort(0, stable=True)[0]
+    return _into(out, input.sort(0, stable=True)[0])
 
 
 # -- distinct values -----------------------------------------------------------------------------
@@ -65,13 +77,14 @@ def unique_consecutive(
     return _distinct(input, True, return_inverse, return_counts, dim)
 
 
-@composed(kinds="function out")
+@composed(kinds="function")
 def isin(
     elements: Tensor | Number,
     test_elements: Tensor | Number,
     *,
     assume_unique: bool = False,
     invert: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Which of ``elements`` occur in ``test_elements`` (with ``invert``: which do not)."""
     if not isinstance(elements, Tensor):
@@ -82,15 +95,22 @@ def isin(
         test_elements = _core.ops["scalar_tensor"](test_elements).to(elements.dtype)
     wanted = test_elements.reshape(-1).sort()[0]
     if wanted.numel() == 0:
-        nowhere = elements < elements
-        return ~nowhere if invert else nowhere
-    places = _core.searchsorted(wanted, elements).clamp(max=wanted.numel() - 1)
-    met = wanted[places] == elements
-    return ~met if invert else met
+        met = elements < elements
+    else:
+        places = _core.searchsorted(wanted, elements).clamp(max=wanted.numel() - 1)
+        met = wanted[places] == elements
+    return _into(out, ~met if invert else met)
 
 
-@composed(kinds="function method out")
-def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+@composed(kinds="function method")
+def histc(
+    input: Tensor,
+    bins: int = 100,
+    min: Number = 0,
+    max: Number = 0,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Counts the elements in ``bins`` equal intervals between ``min`` and ``max``.
 
     Elements outside are left out. Where both bounds are equal, those of the data are taken.
@@ -107,6 +127,6 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> T
         raise RuntimeError(f"range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError("max must be larger than min")
-    inside = values[(values >= low) & (values <= high)].double()
-    places = ((inside - low) * (bins / (high - low))).long().clamp(max=bins - 1)
-    return _core.bincount(places, minlength=bins).to(input.dtype)
+    inside = values[(values >= low) & (values <= high)]
+    places = ((inside - low) * bins / (high - low)).long().clamp(max=bins - 1)
+    return _into(out, _core.bincount(places, minlength=bins).to(input.dtype))

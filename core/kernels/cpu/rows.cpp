@@ -54,11 +54,13 @@ void order_rows(DType type, const void* rows, int64_t count, int64_t width, int6
   });
 }
 
-int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order, int64_t* group) {
+int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order,
+                   int64_t* group) {
   int64_t groups = 0;
   with_rows(type, rows, [&](const auto* first) {
     for (int64_t i = 0; i < count; ++i) {
-      const bool same = i > 0 && rows_equal(first + order[i - 1] * width, first + order[i] * width, width);
+      const bool same =
+          i > 0 && rows_equal(first + order[i - 1] * width, first + order[i] * width, width);
       groups += !same;
       group[i] = groups - 1;
     }
