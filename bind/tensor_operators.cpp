@@ -5,10 +5,10 @@
 #include "bind/exchange.h"
 #include "bind/override.h"
 #include "core/ops/functions.h"
-#include "core/ops/registry.h"
 
 namespace weft {
-extern const OpTable op_Sub, op_Mul, op_Div, op_Neg, op_Pow, op_Eq, op_Ne, op_Lt, op_Le, op_Gt, op_Ge;
+extern const OpTable op_Sub, op_Mul, op_Div, op_Neg, op_Pow, op_FloorDivide, op_Remainder, op_Abs, op_BitwiseAnd, op_BitwiseOr,
+    op_BitwiseXor, op_BitwiseNot, op_ShiftLeft, op_ShiftRight, op_Eq, op_Ne, op_Lt, op_Le, op_Gt, op_Ge;
 }
 
 namespace weft::bind {
@@ -38,30 +38,23 @@ struct Operator {
   const char* reflected;
 };
 
-const OpTable* operation(std::string_view name) {
-  for (const RegistryEntry& e : registry()) {
-    if (e.table->name() == name && !e.table->build) return e.table;
-  }
-  return nullptr;
-}
-
-Operator add_operator{&op_Add, "add", "add_", "add"};
-Operator subtract_operator{&op_Sub, "sub", "sub_", "__rsub__"};
-Operator multiply_operator{&op_Mul, "mul", "mul_", "mul"};
-Operator divide_operator{&op_Div, "div", "div_", "__rtruediv__"};
-Operator power_operator{&op_Pow, "pow", "pow_", "__rpow__"};
-Operator floor_divide_operator{nullptr, "floor_divide", "floor_divide_", "__rfloordiv__"};
-Operator remainder_operator{nullptr, "remainder", "remainder_", "__rmod__"};
-Operator and_operator{nullptr, "bitwise_and", "bitwise_and_", "__rand__"};
-Operator or_operator{nullptr, "bitwise_or", "bitwise_or_", "__ror__"};
-Operator xor_operator{nullptr, "bitwise_xor", "bitwise_xor_", "__rxor__"};
-Operator left_shift_operator{nullptr, "bitwise_left_shift", "bitwise_left_shift_", "__rlshift__"};
-Operator right_shift_operator{nullptr, "bitwise_right_shift", "bitwise_right_shift_", "__rrshift__"};
-Operator compare_operators[] = {{&op_Lt, "lt", nullptr, "gt"}, {&op_Le, "le", nullptr, "ge"}, {&op_Eq, "eq", nullptr, "eq"},
+constexpr Operator add_operator{&op_Add, "add", "add_", "add"};
+constexpr Operator subtract_operator{&op_Sub, "sub", "sub_", "__rsub__"};
+constexpr Operator multiply_operator{&op_Mul, "mul", "mul_", "mul"};
+constexpr Operator divide_operator{&op_Div, "div", "div_", "__rtruediv__"};
+constexpr Operator power_operator{&op_Pow, "pow", "pow_", "__rpow__"};
+constexpr Operator floor_divide_operator{&op_FloorDivide, "floor_divide", "floor_divide_", "__rfloordiv__"};
+constexpr Operator remainder_operator{&op_Remainder, "remainder", "remainder_", "__rmod__"};
+constexpr Operator and_operator{&op_BitwiseAnd, "bitwise_and", "bitwise_and_", "__rand__"};
+constexpr Operator or_operator{&op_BitwiseOr, "bitwise_or", "bitwise_or_", "__ror__"};
+constexpr Operator xor_operator{&op_BitwiseXor, "bitwise_xor", "bitwise_xor_", "__rxor__"};
+constexpr Operator left_shift_operator{&op_ShiftLeft, "bitwise_left_shift", "bitwise_left_shift_", "__rlshift__"};
+constexpr Operator right_shift_operator{&op_ShiftRight, "bitwise_right_shift", "bitwise_right_shift_", "__rrshift__"};
+constexpr Operator compare_operators[] = {{&op_Lt, "lt", nullptr, "gt"}, {&op_Le, "le", nullptr, "ge"}, {&op_Eq, "eq", nullptr, "eq"},
                                 {&op_Ne, "ne", nullptr, "ne"}, {&op_Gt, "gt", nullptr, "lt"}, {&op_Ge, "ge", nullptr, "le"}};
-Operator negative_operator{&op_Neg, "neg", nullptr, nullptr};
-Operator absolute_operator{nullptr, "abs", nullptr, nullptr};
-Operator invert_operator{nullptr, "bitwise_not", nullptr, nullptr};
+constexpr Operator negative_operator{&op_Neg, "neg", nullptr, nullptr};
+constexpr Operator absolute_operator{&op_Abs, "abs", nullptr, nullptr};
+constexpr Operator invert_operator{&op_BitwiseNot, "bitwise_not", nullptr, nullptr};
 
 // For operators whose operands may change places: the tensor goes first, as it does in PyTorch's graphs.
 bool number_comes_first(const Operator& op, PyObject* a) {
@@ -73,7 +66,6 @@ PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
     PyObject* result;
     if (operator_overridden(op.method, op.reflected, a, b, &result, Py_NotImplemented)) return result;
   }
-  if (!op.table) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
     Operand x, y;
     if (!x.take(a) || !y.take(b)) {
@@ -93,7 +85,6 @@ PyObject* apply_binary_in_place(const Operator& op, PyObject* a, PyObject* b) {
     PyObject* result;
     if (operator_overridden(op.in_place, op.in_place, a, b, &result, Py_NotImplemented)) return result;
   }
-  if (!op.table) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&]() -> PyObject* {
     Operand y;
     if (!y.take(b)) {
@@ -249,12 +240,6 @@ const PyType_Slot slots[] = {
 
 }  // namespace
 
-std::span<const PyType_Slot> operator_slots() {
-  for (Operator* op : {&floor_divide_operator, &remainder_operator, &and_operator, &or_operator, &xor_operator, &left_shift_operator,
-                       &right_shift_operator, &absolute_operator, &invert_operator}) {
-    op->table = operation(op->method);
-  }
-  return slots;
-}
+std::span<const PyType_Slot> operator_slots() { return slots; }
 
 }  // namespace weft::bind

@@ -46,6 +46,13 @@ def shape_of(expression: Expression) -> str:
     return f"({name} {' '.join(shape_of(a) for a in arguments)})"
 
 
+def written(expression: Expression) -> str:
+    if isinstance(expression, int):
+        return str(expression)
+    name, arguments = expression
+    return f"({name} {' '.join(written(a) for a in arguments)})"
+
+
 def make_parameters() -> dict[str, Any]:
     weft.manual_seed(0)
     scale = WIDTH**-0.5
@@ -118,14 +125,16 @@ def check_gradient(expression: Expression, p: dict[str, Any], name: str) -> tupl
 
 def main() -> None:
     rng = random.Random(0)
-    train = [make_expression(rng, 3) for _ in range(1200)]
+    train = [make_expression(rng, 3) for _ in range(8000)]
     test = [make_expression(rng, 3) for _ in range(200)]
     p, moments = make_parameters(), {}
     live = sys.stdout.isatty()
 
     print("Expressions as trees: one graph per example, recorded while Python runs")
-    print(f"  {len(train)} to learn from, for example {train[1]} = {value_of(train[1])}")
-    started, batch, epochs = time.perf_counter(), 10, 8
+    shown = next(e for e in train if 30 < len(shape_of(e)) < 50)
+    print(f"  {len(train)} to learn from, for example")
+    print(f"    {written(shown)} = {value_of(shown)}")
+    started, batch, epochs = time.perf_counter(), 10, 10
     for epoch in range(epochs):
         rng.shuffle(train)
         losses = []
@@ -142,10 +151,12 @@ def main() -> None:
     commonest = max(
         {values: sum(value_of(e) == values for e in test) for values in range(DIGITS)}.values()
     )
-    print(f"  {len(paths)} different graphs in {seconds:.1f} s, such as {min(paths, key=len)}")
+    print(f"  {len(paths)} different graphs in {seconds:.1f} s, among them the path of that example:")
+    print(f"    {shape_of(shown)}")
     print(f"  always answering the commonest digit is right {commonest / len(test):.0%} of the time")
 
-    example = next(e for e in test if not isinstance(e, int))
+    with weft.no_grad():
+        example = max(test, key=lambda e: loss_of(e, p).item())
     analytic, numeric = check_gradient(example, p, "readout")
     print(f"  gradient at one weight: {analytic:+.9f} by the chain rule")
     print(f"                          {numeric:+.9f} by finite differences")

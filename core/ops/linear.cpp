@@ -230,6 +230,36 @@ struct Addbmm {
 };
 WEFT_OP(Addbmm);
 
+namespace {
+
+const void* one_of(DType dtype) {
+  static constexpr float single = 1;
+  static constexpr double wide = 1;
+  static constexpr uint16_t half = 0x3c00, brain = 0x3f80;
+  switch (dtype) {
+    case DType::Float32: return &single;
+    case DType::Float64: return &wide;
+    case DType::Float16: return &half;
+    default: return &brain;
+  }
+}
+
+// The gradient of a bias, which was added to every row; see Note [Gradients of a weight that is used many
+// times]. Shapes are reduced where gradients are delivered, so the first is handed over as it is.
+void set_sum_of_rows(Backward& b, int i, const Tensor& g) {
+  const int64_t n = g.ndim() > 0 ? g.size(g.ndim() - 1) : 0;
+  TensorImpl* waiting = n > 0 ? b.destination(i) : nullptr;
+  if (!waiting || waiting->ndim != 1 || waiting->numel != n || waiting->dtype != g.dtype()) return b.set(i, g);
+  ensure_value(g.get());
+  const Rows rows = rows_of(g);
+  const Unlocked unlocked(is_long_product(1, n, rows.count));
+  // A row of ones times the rows.
+  cpu::gemm(g.dtype(), 1, n, rows.count, {one_of(g.dtype()), 0, 0}, rows.view, waiting->data, n, true);
+  b.added(i);
+}
+
+}  // namespace
+
 // One node for the whole layer. A 1-D weight is a layer with one output, whose dimension is dropped.
 struct Linear {
   static constexpr Schema schema{"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"};
@@ -272,12 +302,7 @@ struct Linear {
   }
   static void vjp(Backward& b) {
     Tensor g = b.grad();
-    if (b.needs(2)) {
-      // One row is its own sum.
-      const IntSpan bias = b.input_sizes(2);
-      const bool one_row = bias.size() == 1 && bias[0] == g.numel() && g.ndim() > 1;
-      b.set(2, one_row ? reshape(g, bias) : g);
-    }
+    if (b.needs(2)) set_sum_of_rows(b, 2, g);
     const bool one_output = b.needs(0) ? b.input(1).ndim() == 1 : b.needs(1) && b.input_sizes(1).size() == 1;
     if (one_output) g = unsqueeze(g, -1);
     if (b.needs(0)) set_product(b, 0, g, false, one_output ? unsqueeze(b.input(1), 0) : b.input(1), false);

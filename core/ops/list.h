@@ -376,6 +376,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(ScatterValue, kAll)             \
   X(ScatterAdd, kAll)               \
   X(ScatterReduce, kAll)            \
+  /* positions.cpp */               \
   X(IndexAdd, kAll)                 \
   X(IndexSelect, kFMO)              \
   X(IndexFill, kFM | kInPlace)      \
@@ -387,7 +388,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(MaskedFill, kFM | kInPlace)     \
   X(MaskedSelect, kFMO)             \
   X(MaskedScatter, kFM | kInPlace)  \
-  X(Nonzero, kFunction | kOut)      \
+  X(Nonzero, kFMO)                  \
   X(WhereNonzero, kFunction)        \
   X(WhereMethod, kMethod)           \
   /* sort.cpp */                    \

@@ -187,7 +187,7 @@ struct MaskedScatter {
 WEFT_OP(MaskedScatter);
 
 struct Nonzero {
-  static constexpr Schema schema{"_nonzero(Tensor self) -> Tensor"};
+  static constexpr Schema schema{"nonzero(Tensor self) -> Tensor"};
   static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable | kExactOut;
 
   void infer(Inputs in, Meta* out) const {

@@ -90,7 +90,7 @@ def nonzero(
     With ``as_tuple``, a tensor for each dimension instead, which can be used as an index.
     """
     if not as_tuple:
-        return _core.ops["_nonzero"](input, out=out)
+        return _core.ops["nonzero"](input, out=out)
     if out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     return _core.ops["where"](input)
@@ -99,7 +99,7 @@ def nonzero(
 @composed(kinds="function method")
 def argwhere(input: Tensor) -> Tensor:
     """The coordinates of the elements that are not zero, a row for each."""
-    return _core.ops["_nonzero"](input)
+    return _core.ops["nonzero"](input)
 
 
 # -- along one dimension -----------------------------------------------------------------------
