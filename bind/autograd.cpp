@@ -1,6 +1,4 @@
-// Backward, gradient modes, custom functions: what weft/autograd is written with.
-#include <cstring>
-
+// Backward, gradient modes, hooks on saved values: what weft/autograd is written with.
 #include "bind/object.h"
 #include "core/autograd/engine.h"
 #include "core/ops/functions.h"
@@ -10,8 +8,8 @@
 namespace weft::bind {
 
 Node* node_from(PyObject* o);
-
-namespace {
+bool init_custom_functions(PyObject* module);
+TensorImpl* pack_saved(TensorImpl* t, PyObject* pack, PyObject* unpack);
 
 std::vector<Tensor> tensor_list(PyObject* sequence, const char* what, bool none_allowed) {
   std::vector<Tensor> out;
@@ -25,17 +23,46 @@ std::vector<Tensor> tensor_list(PyObject* sequence, const char* what, bool none_
   return out;
 }
 
+namespace {
+
+// Tensors, or GradientEdges: pairs (node, output_nr). The objects given keep the nodes alive.
+struct Targets {
+  std::vector<Tensor> tensors;
+  std::vector<Edge> edges;
+
+  Targets(PyObject* sequence, const char* what) {
+    Ref fast(checked(PySequence_Fast(sequence, "expected a sequence of tensors")));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
+      PyObject* item = PySequence_Fast_ITEMS(fast.get())[i];
+      if (is_tensor(item)) {
+        tensors.push_back(Tensor::share(impl_of(item)));
+        edges.emplace_back();
+        continue;
+      }
+      Node* n = PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 ? node_from(PyTuple_GET_ITEM(item, 0)) : nullptr;
+      const long k = n ? PyLong_AsLong(PyTuple_GET_ITEM(item, 1)) : 0;
+      if (!n) fail(ErrorKind::Type, what, " must be Tensors or GradientEdges, got ", Py_TYPE(item)->tp_name);
+      if (k < 0 || k >= n->outputs) fail(what, ": ", n->name(), " has ", int{n->outputs}, " results, there is no number ", k);
+      tensors.emplace_back();
+      edges.emplace_back(n, static_cast<uint16_t>(k));
+    }
+  }
+};
+
 // _backward(roots, gradients, keep_graph, create_graph, inputs or None, into_grad, allow_unused)
 PyObject* backward(PyObject*, PyObject* args) {
   PyObject *roots, *gradients, *inputs;
   int keep, create, into_grad, allow_unused;
   if (!PyArg_ParseTuple(args, "OOppOpp", &roots, &gradients, &keep, &create, &inputs, &into_grad, &allow_unused)) return nullptr;
   return guarded([&]() -> PyObject* {
-    const auto root_list = tensor_list(roots, "the tensors to differentiate", false);
+    const Targets root_list(roots, "the tensors to differentiate");
     const auto gradient_list = tensor_list(gradients, "gradients", true);
-    std::vector<Tensor> input_list;
-    if (inputs != Py_None) input_list = tensor_list(inputs, "inputs", false);
-    BackwardRequest request{root_list, gradient_list, keep != 0, create != 0, input_list, into_grad != 0, allow_unused != 0};
+    Ref no_inputs(checked(PyTuple_New(0)));
+    const Targets input_list(inputs == Py_None ? no_inputs.get() : inputs, "inputs");
+    const BackwardRequest request{.roots = root_list.tensors, .gradients = gradient_list, .keep_graph = keep != 0,
+                                  .create_graph = create != 0, .inputs = input_list.tensors, .into_grad = into_grad != 0,
+                                  .allow_unused = allow_unused != 0, .root_edges = root_list.edges,
+                                  .input_edges = input_list.edges};
     std::vector<Tensor> result = run_backward(request);
     return wrap_list(result, true);
   });
@@ -44,7 +71,7 @@ PyObject* backward(PyObject*, PyObject* args) {
 // tensor.backward() with nothing given, without a detour through Python.
 PyObject* plain_backward(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
-    const Tensor root = Tensor::share(impl_of(tensor));
+    const Tensor root = Tensor::share(tensor_argument(tensor));
     run_backward({.roots = {&root, 1}});
     Py_RETURN_NONE;
   });
@@ -81,151 +108,16 @@ PyObject* live_counts(PyObject*, PyObject*) {
                        "nodes", (long long)live.nodes, "bytes", (long long)live.bytes);
 }
 
-// ---- custom functions ------------------------------------------------------------------------------
-
-// The node of a weft.autograd.Function: `backward` is called with the gradients of the results.
-struct PythonFunction {
-  static constexpr Schema schema{"python_function(Tensor[] inputs) -> Tensor"};
-  static constexpr uint32_t traits = kInternal;
-  struct Callback {
-    PyObject* object = nullptr;
-    Callback() = default;
-    explicit Callback(PyObject* o) : object(o) { Py_INCREF(o); }
-    Callback(const Callback& other) : object(other.object) { Py_XINCREF(object); }
-    Callback& operator=(const Callback&) = delete;
-    ~Callback() { Py_XDECREF(object); }
-    bool operator==(const Callback& other) const { return object == other.object; }
-    const char* begin() const { return nullptr; }  // no part in hashing
-    const char* end() const { return nullptr; }
-  } backward;
-
-  static void vjp(Backward& b) {
-    const int outputs = b.node()->outputs;
-    Ref grads(checked(PyTuple_New(outputs)));
-    for (int k = 0; k < outputs; ++k) PyTuple_SET_ITEM(grads.get(), k, checked(wrap(b.grad(k))));
-    Ref needs(checked(PyTuple_New(b.inputs())));
-    for (int i = 0; i < b.inputs(); ++i) PyTuple_SET_ITEM(needs.get(), i, PyBool_FromLong(b.needs(i)));
-    Ref node(checked(wrap_node(b.node())));
-    Ref result(checked(PyObject_CallFunctionObjArgs(b.op<PythonFunction>().backward.object, grads.get(), needs.get(), node.get(), nullptr)));
-    for (int i = 0; i < b.inputs(); ++i) {
-      PyObject* g = PyTuple_GET_ITEM(result.get(), i);
-      if (g != Py_None) b.set(i, Tensor::share(impl_of(g)));
-    }
-  }
-};
-
-void release_python_function(void* fields) {
-  Ref done(PyObject_CallMethod(static_cast<PythonFunction*>(fields)->backward.object, "release", nullptr));
-  if (!done) PyErr_Clear();
-}
-constexpr OpTable python_function_table() {
-  OpTable t = make_table<PythonFunction>("PythonFunction");
-  t.on_release = release_python_function;
-  return t;
-}
-constexpr OpTable op_PythonFunction = python_function_table();
-
-// The line of the user's that called Function.apply: weft's own frames above it are passed over.
-class UserCode {
- public:
-  UserCode() : before_(context().user_site), depth_(context().user_site_depth) {
-    if (depth_ > 0 || !context().record_sites) return;
-    PyFrameObject* frame = PyEval_GetFrame();
-    Py_XINCREF(frame);
-    while (frame) {
-      PyCodeObject* code = PyFrame_GetCode(frame);
-      Ref held(reinterpret_cast<PyObject*>(code));
-      if (!is_weft_code(code)) {
-        context().user_site = {held.release(), PyFrame_GetLasti(frame)};
-        context().user_site_depth = 1;
-        break;
-      }
-      PyFrameObject* caller = PyFrame_GetBack(frame);
-      Py_DECREF(frame);
-      frame = caller;
-    }
-    Py_XDECREF(frame);
-  }
-  ~UserCode() {
-    if (depth_ == 0 && context().user_site_depth == 1) Py_XDECREF(static_cast<PyObject*>(context().user_site.code));
-    context().user_site = before_;
-    context().user_site_depth = depth_;
-  }
-  UserCode(const UserCode&) = delete;
-
- private:
-  static bool is_weft_code(PyCodeObject* code) {
-    Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(code), "co_filename"));
-    const char* file = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
-    return file && std::strstr(file, "/weft/autograd/");
-  }
-
-  CallSite before_;
-  int depth_;
-};
-
-// _record_function(callback, name, inputs, outputs, differentiable, dirty) -> node
-PyObject* record_function(PyObject*, PyObject* args) {
-  PyObject *callback, *inputs, *outputs, *differentiable, *dirty;
-  const char* name;
-  if (!PyArg_ParseTuple(args, "OsOOOO", &callback, &name, &inputs, &outputs, &differentiable, &dirty)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    std::vector<Tensor> in = tensor_list(inputs, "inputs", true), out = tensor_list(outputs, "outputs", false);
-    if (out.size() > 255) fail("a custom function may have at most 255 results, got ", out.size());
-    std::vector<TensorImpl*> items;
-    for (const Tensor& t : in) {
-      if (t) needs_grad(t.get());
-      items.push_back(t.get());
-    }
-    const PythonFunction op{PythonFunction::Callback(callback)};
-    const UserCode line;
-    Node* n = record_node(op_PythonFunction, &op, Inputs(items.data(), static_cast<int>(items.size())), out.data(),
-                          static_cast<int>(out.size()), nullptr);
-    struct Release { Node* n; ~Release() { release(n); } } held{n};
-    extra_of(n).name = name;
-    for (size_t k = 0; k < out.size(); ++k) {
-      if (PyTuple_GET_ITEM(differentiable, k) != Py_True) continue;
-      retain(n);
-      if (PyTuple_GET_ITEM(dirty, k) == Py_True) {
-        rebase_history(out[k].get(), n, static_cast<int>(k));
-      } else {
-        if (out[k]->grad_fn) release(out[k]->grad_fn);
-        out[k]->grad_fn = n;
-        out[k]->output_nr = static_cast<uint16_t>(k);
-        out[k]->flags |= kRequiresGrad;
-      }
-    }
-    return wrap_node(n);
-  });
-}
-
-// _with_history(values, node, output_nr): values as result `output_nr` of `node`, for saved results.
-PyObject* with_history(PyObject*, PyObject* args) {
-  PyObject *tensor, *node;
-  int output_nr;
-  if (!PyArg_ParseTuple(args, "OOi", &tensor, &node, &output_nr)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    Tensor t = alias(Tensor::share(impl_of(tensor)));
-    if (Node* n = node_from(node)) {
-      retain(n);
-      t->grad_fn = n;
-      t->output_nr = static_cast<uint16_t>(output_nr);
-      t->flags |= kRequiresGrad;
-    }
-    return wrap(std::move(t));
-  });
-}
-
 // _alias(tensor): another tensor over the same memory, without history.
 PyObject* plain_alias(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    ensure_value(impl_of(tensor));
-    return wrap(alias(Tensor::share(impl_of(tensor))));
+    ensure_value(tensor_argument(tensor));
+    return wrap(alias(Tensor::share(tensor_argument(tensor))));
   });
 }
 PyObject* bump_version(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
-    note_write(impl_of(tensor));
+    note_write(tensor_argument(tensor));
     Py_RETURN_NONE;
   });
 }
@@ -236,17 +128,23 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
     return PyErr_Format(PyExc_TypeError, "as_subclass(): expected a subclass of Tensor");
   }
   return guarded([&] {
-    Tensor of = Tensor::share(impl_of(tensor));
+    Tensor of = Tensor::share(tensor_argument(tensor));
     const bool leaf_copy = !needs_grad(of.get());
     Tensor t = leaf_copy ? alias(of) : reshape(of, of.sizes());
     if (t->python) t = alias(t);
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
   });
 }
+// From now on the cycle collector looks at this tensor: something it owns may refer to it.
+PyObject* track(PyObject*, PyObject* tensor) {
+  if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+  Py_RETURN_NONE;
+}
+
 // The gradient edge of a tensor: (node, output_nr); for a leaf, its AccumulateGrad node.
 PyObject* gradient_edge(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
-    TensorImpl* t = impl_of(tensor);
+    TensorImpl* t = tensor_argument(tensor);
     if (!needs_grad(t)) fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
     const Edge e = take_gradient_edge(t);
     Ref node(wrap_node(e.node()));
@@ -260,7 +158,7 @@ PyObject* write_out(PyObject*, PyObject* args) {
   PyObject *target, *value;
   if (!PyArg_ParseTuple(args, "OO", &target, &value)) return nullptr;
   return guarded([&]() -> PyObject* {
-    TensorImpl *to = impl_of(target), *from = impl_of(value);
+    TensorImpl *to = tensor_argument(target), *from = tensor_argument(value);
     const bool differentiable = needs_grad(to) | needs_grad(from);
     if (context().grad_enabled && differentiable) {
       fail("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
@@ -269,7 +167,7 @@ PyObject* write_out(PyObject*, PyObject* args) {
       fail("result type ", dtype_name(from->dtype), " can't be cast to the desired output type ", dtype_name(to->dtype));
     }
     resize_output(to, from->sizes());
-    check_writable("out=", to);
+    check_writable("out=", "", to, false);
     copy_into(Tensor::share(to), Tensor::share(from));
     note_write(to);
     Py_RETURN_NONE;
@@ -316,20 +214,11 @@ PyObject* disable_saved_hooks(PyObject*, PyObject* message) {
   });
 }
 
-// A packed value stands in the node as a tensor without memory that owns the pair (packed, unpack).
-TensorImpl* pack_saved(TensorImpl* t) {
+TensorImpl* pack_with_current_hooks(TensorImpl* t) {
   const auto& hooks = context().saved_tensor_hooks;
-  PyObject *pack = static_cast<PyObject*>(hooks[hooks.size() - 2]), *unpack = static_cast<PyObject*>(hooks.back());
-  Ref value(checked(wrap(Tensor::share(t))));
-  Ref packed;
-  {
-    const GradMode off(false);
-    packed = Ref(checked(PyObject_CallOneArg(pack, value.get())));
-  }
-  Tensor box = empty(Dims{0}, t->dtype);
-  extra_of(box.get()).hooks = checked(Py_BuildValue("(OO)", packed.get(), unpack));
-  box->flags |= kPacked;
-  return box.detach_ref();
+  Ref pack = Ref::borrowed(static_cast<PyObject*>(hooks[hooks.size() - 2]));
+  Ref unpack = Ref::borrowed(static_cast<PyObject*>(hooks.back()));
+  return pack_saved(t, pack.get(), unpack.get());
 }
 
 Tensor unpack_saved_value(TensorImpl* box) {
@@ -372,9 +261,13 @@ PyObject* set_deferred(PyObject*, PyObject* on) {
   context().schedule = PyObject_IsTrue(on) ? &deferred_schedule() : nullptr;
   Py_RETURN_NONE;
 }
-PyObject* is_pending(PyObject*, PyObject* tensor) { return PyBool_FromLong(impl_of(tensor)->has(kPending)); }
+PyObject* is_pending(PyObject*, PyObject* tensor) {
+  return guarded([&] { return PyBool_FromLong(tensor_argument(tensor)->has(kPending)); });
+}
 
-PyObject* cut_of(PyObject*, PyObject* tensor) { return PyUnicode_FromString(cut_text(impl_of(tensor)).c_str()); }
+PyObject* cut_of(PyObject*, PyObject* tensor) {
+  return guarded([&] { return PyUnicode_FromString(cut_text(tensor_argument(tensor)).c_str()); });
+}
 
 PyMethodDef functions[] = {
     {"_cut_of", cut_of, METH_O, "What cut this tensor off from its history, and where; empty if nothing did."},
@@ -398,19 +291,37 @@ PyMethodDef functions[] = {
     {"_get_anomaly", get_anomaly, METH_NOARGS, nullptr},
     {"set_provenance", set_provenance, METH_O, "Whether nodes remember the line that recorded them (on by default)."},
     {"live_counts", live_counts, METH_NOARGS, "Tensors, storages, nodes and bytes that exist now."},
-    {"_record_function", record_function, METH_VARARGS, nullptr},
-    {"_with_history", with_history, METH_VARARGS, nullptr},
     {"_alias", plain_alias, METH_O, nullptr},
     {"_bump_version", bump_version, METH_O, nullptr},
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge, METH_O, nullptr},
+    {"_track", track, METH_O, nullptr},
     {}};
 
 }  // namespace
 
+// A packed value stands in the node as a tensor without memory that owns the pair (packed, unpack).
+TensorImpl* pack_saved(TensorImpl* t, PyObject* pack, PyObject* unpack) {
+  Ref value(checked(wrap(Tensor::share(t))));
+  Ref packed;
+  {
+    const GradMode off(false);
+    const uint32_t version = t->storage ? t->storage->version : 0;
+    packed = Ref(checked(PyObject_CallOneArg(pack, value.get())));
+    if (t->storage && t->storage->version != version) {
+      fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified "
+           "by in-place operations as this can lead to unexpected side-effects. Work on a clone() of it.");
+    }
+  }
+  Tensor box = empty(Dims{0}, t->dtype);
+  extra_of(box.get()).hooks = checked(Py_BuildValue("(OO)", packed.get(), unpack));
+  box->flags |= kPacked;
+  return box.detach_ref();
+}
+
 bool init_autograd(PyObject* module) {
-  saved_value_hooks = {pack_saved, unpack_saved_value};
-  return PyModule_AddFunctions(module, functions) == 0;
+  saved_value_hooks = {pack_with_current_hooks, unpack_saved_value};
+  return PyModule_AddFunctions(module, functions) == 0 && init_custom_functions(module);
 }
 
 }  // namespace weft::bind

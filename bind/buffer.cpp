@@ -32,11 +32,13 @@ bool dtype_of_format(const char* format, Py_ssize_t item, DType* out) {
   switch (*format) {
     case '?': *out = DType::Bool; return item == 1;
     case 'B': *out = DType::UInt8; return item == 1;
-    case 'b': case 'c': *out = DType::Int8; return item == 1;
+    case 'b':
+    case 'c': *out = DType::Int8; return item == 1;
     case 'h': *out = DType::Int16; return item == 2;
-    case 'i': case 'l': case 'q': case 'n':
-      *out = item == 4 ? DType::Int32 : DType::Int64;
-      return item == 4 || item == 8;
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n': *out = item == 4 ? DType::Int32 : DType::Int64; return item == 4 || item == 8;
     case 'e': *out = DType::Float16; return item == 2;
     case 'f': *out = DType::Float32; return item == 4;
     case 'd': *out = DType::Float64; return item == 8;
@@ -49,7 +51,9 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(const Buffer&) = delete;
-  ~Buffer() { if (open_) PyBuffer_Release(view_.get()); }
+  ~Buffer() {
+    if (open_) PyBuffer_Release(view_.get());
+  }
   bool get(PyObject* o, int flags) {
     if (PyObject_GetBuffer(o, view_.get(), flags) < 0) {
       PyErr_Clear();
@@ -88,8 +92,11 @@ Tensor over_storage(Storage* storage, DType t, IntSpan sizes, IntSpan strides) {
   Ref dtype(PyObject_GetAttrString(o, "dtype"));
   if (dtype) {
     Ref order(PyObject_GetAttrString(dtype.get(), "byteorder"));
-    if (order && PyUnicode_Check(order.get()) && PyUnicode_CompareWithASCIIString(order.get(), ">") == 0) {
-      fail(ErrorKind::Value, "given numpy array has byte order different from the native byte order. Conversion between byte orders "
+    if (order && PyUnicode_Check(order.get()) &&
+        PyUnicode_CompareWithASCIIString(order.get(), ">") == 0) {
+      fail(ErrorKind::Value,
+           "given numpy array has byte order different from the native byte order. Conversion "
+           "between byte orders "
            "is currently not supported.");
     }
   }
@@ -97,7 +104,8 @@ Tensor over_storage(Storage* storage, DType t, IntSpan sizes, IntSpan strides) {
   Ref text(dtype ? PyObject_Str(dtype.get()) : nullptr);
   const char* shown = text ? PyUnicode_AsUTF8(text.get()) : format;
   PyErr_Clear();
-  fail(ErrorKind::Type, "can't convert np.ndarray of type ", shown ? shown : "unknown", ". The only supported types are: float64, "
+  fail(ErrorKind::Type, "can't convert np.ndarray of type ", shown ? shown : "unknown",
+       ". The only supported types are: float64, "
        "float32, float16, int64, int32, int16, int8, uint8, and bool.");
 }
 
@@ -113,19 +121,30 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOLL", &object, &dtype, &count, &offset)) return nullptr;
   return guarded([&] {
     DType t;
-    if (!dtype_from(dtype, &t)) fail(ErrorKind::Type, "frombuffer(): argument 'dtype' must be torch.dtype, not ", Py_TYPE(dtype)->tp_name);
-    if (!PyObject_CheckBuffer(object)) fail(ErrorKind::Value, "object does not implement Python buffer protocol.");
+    if (!dtype_from(dtype, &t))
+      fail(ErrorKind::Type, "frombuffer(): argument 'dtype' must be torch.dtype, not ",
+           Py_TYPE(dtype)->tp_name);
+    if (!PyObject_CheckBuffer(object))
+      fail(ErrorKind::Value, "object does not implement Python buffer protocol.");
     Buffer buffer;
     if (!buffer.get(object, PyBUF_WRITABLE)) {
-      if (!buffer.get(object, PyBUF_SIMPLE)) fail(ErrorKind::Value, "frombuffer(): the buffer is not one contiguous piece of memory");
-      if (PyErr_WarnEx(PyExc_UserWarning, "The given buffer is not writable: do not write into this tensor; clone() it first.", 1) < 0) {
+      if (!buffer.get(object, PyBUF_SIMPLE))
+        fail(ErrorKind::Value, "frombuffer(): the buffer is not one contiguous piece of memory");
+      if (PyErr_WarnEx(
+              PyExc_UserWarning,
+              "The given buffer is not writable: do not write into this tensor; clone() it first.",
+              1) < 0) {
         throw PythonError{};
       }
     }
     const int64_t length = buffer->len, item = item_size(t);
-    if (length == 0 || count == 0) fail(ErrorKind::Value, "both buffer length (", length, ") and count (", count, ") must not be 0");
+    if (length == 0 || count == 0)
+      fail(ErrorKind::Value, "both buffer length (", length, ") and count (", count,
+           ") must not be 0");
     if (offset < 0 || offset >= length) {
-      fail(ErrorKind::Value, "offset (", offset, " bytes) must be non-negative and no greater than buffer length (", length, " bytes) minus 1");
+      fail(ErrorKind::Value, "offset (", offset,
+           " bytes) must be non-negative and no greater than buffer length (", length,
+           " bytes) minus 1");
     }
     if (count < 0) {
       if ((length - offset) % item != 0) {
@@ -134,10 +153,12 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
       }
       count = (length - offset) / item;
     } else if (count > (length - offset) / item) {
-      fail(ErrorKind::Value, "requested buffer length (", count, " * ", item, " bytes) after offset (", offset,
+      fail(ErrorKind::Value, "requested buffer length (", count, " * ", item,
+           " bytes) after offset (", offset,
            " bytes) must not be greater than actual buffer length (", length, " bytes)");
     }
-    Storage* storage = buffer.adopt(static_cast<char*>(buffer->buf) + offset, static_cast<size_t>(count * item));
+    Storage* storage =
+        buffer.adopt(static_cast<char*>(buffer->buf) + offset, static_cast<size_t>(count * item));
     return wrap(over_storage(storage, t, Dims{count}, Dims{1}));
   });
 }
@@ -146,9 +167,8 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
 
 // _storage_bytes(tensor): all memory behind a tensor, as bytes.
 PyObject* storage_bytes(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor");
   return guarded([&] {
-    TensorImpl* t = impl_of(tensor);
+    TensorImpl* t = tensor_argument(tensor);
     ensure_value(t);
     Storage* s = t->storage;
     retain(s);
@@ -160,11 +180,14 @@ PyObject* storage_bytes(PyObject*, PyObject* tensor) {
 PyObject* tensor_over_storage(PyObject*, PyObject* args) {
   PyObject *bytes, *dtype, *size_list, *stride_list;
   long long offset;
-  if (!PyArg_ParseTuple(args, "O!OOOL", tensor_type, &bytes, &dtype, &size_list, &stride_list, &offset)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!OOOL", tensor_type, &bytes, &dtype, &size_list, &stride_list,
+                        &offset))
+    return nullptr;
   return guarded([&] {
     DType t;
     Dims sizes, strides;
-    if (!dtype_from(dtype, &t) || !dims_from(size_list, &sizes) || !dims_from(stride_list, &strides) || sizes.size() != strides.size()) {
+    if (!dtype_from(dtype, &t) || !dims_from(size_list, &sizes) ||
+        !dims_from(stride_list, &strides) || sizes.size() != strides.size()) {
       fail(ErrorKind::Type, "_over_storage(bytes, dtype, sizes, strides, offset)");
     }
     Storage* s = impl_of(bytes)->storage;
@@ -177,8 +200,9 @@ PyObject* tensor_over_storage(PyObject*, PyObject* args) {
              !__builtin_add_overflow(last, reach, &last);
     }
     if (!fits || (numel > 0 && last >= static_cast<int64_t>(s->bytes) / item_size(t))) {
-      fail(ErrorKind::Value, "a tensor of shape ", shape_text(sizes), " and strides ", shape_text(strides), " at offset ", offset,
-           " does not lie inside its storage of ", s->bytes, " bytes");
+      fail(ErrorKind::Value, "a tensor of shape ", shape_text(sizes), " and strides ",
+           shape_text(strides), " at offset ", offset, " does not lie inside its storage of ",
+           s->bytes, " bytes");
     }
     retain(s);
     Tensor whole = over_storage(s, t, Dims{0}, Dims{1});
@@ -200,30 +224,31 @@ void release_shared(void* owner) {
 bool is_shared(const Storage* s) { return s->release_owner == release_shared; }
 
 PyObject* m_is_shared(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor");
   return guarded([&] {
-    ensure_value(impl_of(tensor));
-    return PyBool_FromLong(is_shared(impl_of(tensor)->storage));
+    ensure_value(tensor_argument(tensor));
+    return PyBool_FromLong(is_shared(tensor_argument(tensor)->storage));
   });
 }
 
 // _share_memory(tensor): moves its storage to pages that processes forked from now on will share.
 PyObject* share_memory(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor");
   return guarded([&]() -> PyObject* {
-    TensorImpl* t = impl_of(tensor);
+    TensorImpl* t = tensor_argument(tensor);
     ensure_value(t);
     Storage* before = t->storage;
     if (is_shared(before)) Py_RETURN_NONE;
     if (before->refs > 1) {
-      fail("share_memory_() moves the memory of ", describe(t), ", but other tensors look at the same memory: call it on the tensor "
+      fail("share_memory_() moves the memory of ", describe(t),
+           ", but other tensors look at the same memory: call it on the tensor "
            "itself, before views of it are made");
     }
     const size_t bytes = std::max<size_t>(before->bytes, 1);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail(ErrorKind::Memory, "share_memory_(): no memory for ", bytes, " bytes");
+    if (memory == MAP_FAILED)
+      fail(ErrorKind::Memory, "share_memory_(): no memory for ", bytes, " bytes");
     std::memcpy(memory, before->data, before->bytes);
-    Storage* after = storage_adopt(memory, before->bytes, new SharedPages{memory, bytes}, release_shared);
+    Storage* after =
+        storage_adopt(memory, before->bytes, new SharedPages{memory, bytes}, release_shared);
     after->version = before->version;
     t->data = after->data + (t->data - before->data);
     t->storage = after;
@@ -270,17 +295,20 @@ bool is_array(PyObject* o) {
 bool is_array_scalar(PyObject* o, DType* out) {
   if (!PyObject_CheckBuffer(o)) return false;
   Buffer buffer;
-  return buffer.get(o, PyBUF_STRIDED_RO | PyBUF_FORMAT) && buffer->ndim == 0 && dtype_of_format(buffer->format, buffer->itemsize, out);
+  return buffer.get(o, PyBUF_STRIDED_RO | PyBUF_FORMAT) && buffer->ndim == 0 &&
+         dtype_of_format(buffer->format, buffer->itemsize, out);
 }
 
 Tensor buffer_to_tensor(PyObject* object) {
   Buffer buffer;
-  if (!buffer.get(object, PyBUF_STRIDED | PyBUF_FORMAT) && !buffer.get(object, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
+  if (!buffer.get(object, PyBUF_STRIDED | PyBUF_FORMAT) &&
+      !buffer.get(object, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
     refuse_array(object, nullptr);
   }
   DType t;
   if (!dtype_of_format(buffer->format, buffer->itemsize, &t)) refuse_array(object, buffer->format);
-  if (buffer->ndim > kMostDims) fail("an array of ", buffer->ndim, " dimensions has more than ", kMostDims);
+  if (buffer->ndim > kMostDims)
+    fail("an array of ", buffer->ndim, " dimensions has more than ", kMostDims);
   Dims sizes, strides;
   sizes.resize(buffer->ndim);
   strides.resize(buffer->ndim);
@@ -289,11 +317,16 @@ Tensor buffer_to_tensor(PyObject* object) {
   for (int d = 0; d < buffer->ndim; ++d) {
     sizes[d] = buffer->shape[d];
     if (buffer->strides[d] < 0) {
-      fail(ErrorKind::Value, "At least one stride in the given numpy array is negative, and tensors with negative strides are "
-           "not currently supported. (You can probably work around this by making a copy of your array  with array.copy().) ");
+      fail(ErrorKind::Value,
+           "At least one stride in the given numpy array is negative, and tensors with negative "
+           "strides are "
+           "not currently supported. (You can probably work around this by making a copy of your "
+           "array  with array.copy().) ");
     }
     if (buffer->strides[d] % buffer->itemsize != 0) {
-      fail(ErrorKind::Value, "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+      fail(ErrorKind::Value,
+           "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+           "array to reallocate the memory.");
     }
     strides[d] = buffer->strides[d] / buffer->itemsize;
     if (sizes[d] == 0) no_elements = true;
@@ -309,12 +342,15 @@ int export_buffer(PyObject* self, Py_buffer* view, int flags) {
     TensorImpl* t = impl_of(self);
     ensure_value(t);
     if (needs_grad(t)) {
-      PyErr_SetString(PyExc_BufferError, "a tensor that requires grad does not show its memory; use tensor.detach()");
+      PyErr_SetString(PyExc_BufferError,
+                      "a tensor that requires grad does not show its memory; use tensor.detach()");
       return -1;
     }
     const char* format = buffer_format(t->dtype);
     if (!format) {
-      PyErr_Format(PyExc_BufferError, "%s has no buffer format; convert the tensor first, for example with .float()", dtype_name(t->dtype));
+      PyErr_Format(PyExc_BufferError,
+                   "%s has no buffer format; convert the tensor first, for example with .float()",
+                   dtype_name(t->dtype));
       return -1;
     }
     if (!layout_fits(t, flags)) {

@@ -35,9 +35,7 @@ struct Managed {
   void* owner;
   void (*deleter)(Managed*);
 };
-struct DlVersion {
-  uint32_t major, minor;
-};
+struct DlVersion { uint32_t major, minor; };
 struct VersionedManaged {
   DlVersion version;
   void* owner;
@@ -54,16 +52,18 @@ template <class M> constexpr const char* kUsed = "used_dltensor";
 template <> constexpr const char* kFresh<VersionedManaged> = "dltensor_versioned";
 template <> constexpr const char* kUsed<VersionedManaged> = "used_dltensor_versioned";
 
-constexpr DlDataType kTypes[kDTypes] = {{kBool, 8, 1}, {kUInt, 8, 1}, {kInt, 8, 1}, {kInt, 16, 1}, {kInt, 32, 1}, {kInt, 64, 1},
-                                        {kFloat, 16, 1}, {kBFloat, 16, 1}, {kFloat, 32, 1}, {kFloat, 64, 1}, {kComplex, 64, 1},
-                                        {kComplex, 128, 1}};
+constexpr DlDataType kTypes[kDTypes] = {{kBool, 8, 1},   {kUInt, 8, 1},     {kInt, 8, 1},
+                                        {kInt, 16, 1},   {kInt, 32, 1},     {kInt, 64, 1},
+                                        {kFloat, 16, 1}, {kBFloat, 16, 1},  {kFloat, 32, 1},
+                                        {kFloat, 64, 1}, {kComplex, 64, 1}, {kComplex, 128, 1}};
 
 DType dtype_of(DlDataType type) {
   for (int i = 0; i < kDTypes; ++i) {
-    if (kTypes[i].code == type.code && kTypes[i].bits == type.bits && type.lanes == 1) return static_cast<DType>(i);
+    if (kTypes[i].code == type.code && kTypes[i].bits == type.bits && type.lanes == 1)
+      return static_cast<DType>(i);
   }
-  fail(ErrorKind::Runtime, "from_dlpack(): weft has no dtype for DLPack's type code ", int{type.code}, " with ", int{type.bits},
-       " bits and ", type.lanes, " lanes");
+  fail(ErrorKind::Runtime, "from_dlpack(): weft has no dtype for DLPack's type code ",
+       int{type.code}, " with ", int{type.bits}, " bits and ", type.lanes, " lanes");
 }
 
 // ---- out ---------------------------------------------------------------------------------------------
@@ -107,8 +107,13 @@ PyObject* export_as(TensorImpl* t, bool copied) {
   M& managed = exported->managed;
   managed.owner = exported;
   managed.deleter = release_exported<M>;
-  managed.tensor = {t->numel ? t->data : nullptr, {kCpuDevice, 0}, t->ndim, kTypes[static_cast<int>(t->dtype)], exported->dims,
-                    exported->dims + t->ndim, 0};
+  managed.tensor = {t->numel ? t->data : nullptr,
+                    {kCpuDevice, 0},
+                    t->ndim,
+                    kTypes[static_cast<int>(t->dtype)],
+                    exported->dims,
+                    exported->dims + t->ndim,
+                    0};
   if constexpr (std::is_same_v<M, VersionedManaged>) {
     managed.version = kVersion;
     managed.flags = copied ? kIsCopied : 0;
@@ -138,17 +143,19 @@ Tensor import_as(PyObject* capsule) {
   if (!managed) throw PythonError{};
   if constexpr (std::is_same_v<M, VersionedManaged>) {
     if (managed->version.major != kVersion.major) {
-      fail(ErrorKind::Runtime, "from_dlpack(): weft reads DLPack ", kVersion.major, ".x, and the capsule is of version ",
-           managed->version.major, ".", managed->version.minor);
+      fail(ErrorKind::Runtime, "from_dlpack(): weft reads DLPack ", kVersion.major,
+           ".x, and the capsule is of version ", managed->version.major, ".",
+           managed->version.minor);
     }
   }
   const DlTensor& from = managed->tensor;
   if (from.device.type != kCpuDevice && from.device.type != kCudaHostDevice) {
-    fail(ErrorKind::Runtime, "from_dlpack(): the array lies on a device (DLPack device type ", from.device.type,
-         ") that this build of weft does not have; move it to the CPU first");
+    fail(ErrorKind::Runtime, "from_dlpack(): the array lies on a device (DLPack device type ",
+         from.device.type, ") that this build of weft does not have; move it to the CPU first");
   }
   const DType t = dtype_of(from.dtype);
-  if (from.ndim < 0 || from.ndim > kMostDims) fail("from_dlpack(): ", from.ndim, " dimensions; a tensor has at most ", kMostDims);
+  if (from.ndim < 0 || from.ndim > kMostDims)
+    fail("from_dlpack(): ", from.ndim, " dimensions; a tensor has at most ", kMostDims);
   Dims sizes, strides;
   sizes.resize(from.ndim);
   strides.resize(from.ndim);
@@ -157,22 +164,27 @@ Tensor import_as(PyObject* capsule) {
   int64_t expected = 1, last = 0;
   for (int d = from.ndim; d-- > 0; expected *= std::max<int64_t>(sizes[d], 1)) {
     strides[d] = from.strides ? from.strides[d] : expected;
-    if (strides[d] < 0) fail(ErrorKind::Value, "from_dlpack(): tensors with negative strides are not supported; copy the array first");
+    if (strides[d] < 0)
+      fail(ErrorKind::Value,
+           "from_dlpack(): tensors with negative strides are not supported; copy the array first");
     last += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
   }
   if constexpr (std::is_same_v<M, VersionedManaged>) {
     if (managed->flags & kReadOnly &&
-        PyErr_WarnEx(PyExc_UserWarning, "The array is not writable: do not write into this tensor; clone() it first.", 1) < 0) {
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "The array is not writable: do not write into this tensor; clone() it first.",
+                     1) < 0) {
       throw PythonError{};
     }
   }
   Tensor whole = empty(Dims{0}, t);
   release(whole->storage);
   const size_t bytes = numel ? static_cast<size_t>(last + 1) * item_size(t) : 0;
-  whole->storage = storage_adopt(static_cast<char*>(from.data) + from.byte_offset, bytes, managed, [](void* owner) {
-    auto* m = static_cast<M*>(owner);
-    if (m->deleter) m->deleter(m);
-  });
+  whole->storage = storage_adopt(static_cast<char*>(from.data) + from.byte_offset, bytes, managed,
+                                 [](void* owner) {
+                                   auto* m = static_cast<M*>(owner);
+                                   if (m->deleter) m->deleter(m);
+                                 });
   whole->data = whole->storage->data;
   // From here on the storage lets go of the array, whatever happens.
   PyCapsule_SetName(capsule, kUsed<M>);
@@ -181,14 +193,19 @@ Tensor import_as(PyObject* capsule) {
 
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
-    if (PyCapsule_IsValid(capsule, kFresh<VersionedManaged>)) return wrap(import_as<VersionedManaged>(capsule));
+    if (PyCapsule_IsValid(capsule, kFresh<VersionedManaged>))
+      return wrap(import_as<VersionedManaged>(capsule));
     if (PyCapsule_IsValid(capsule, kFresh<Managed>)) return wrap(import_as<Managed>(capsule));
-    fail("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have already "
-         "constructed a tensor from it once.");
+    fail(
+        "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+        "once, so you might have already "
+        "constructed a tensor from it once.");
   });
 }
 
-PyMethodDef functions[] = {{"_to_dlpack", to_dlpack, METH_VARARGS, nullptr}, {"_from_dlpack", from_dlpack, METH_O, nullptr}, {}};
+PyMethodDef functions[] = {{"_to_dlpack", to_dlpack, METH_VARARGS, nullptr},
+                           {"_from_dlpack", from_dlpack, METH_O, nullptr},
+                           {}};
 
 }  // namespace
 

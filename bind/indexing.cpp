@@ -119,8 +119,9 @@ bool stands_for_tuple(PyObject* o) {
     PyObject* item = PyList_GET_ITEM(o, i);
     if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
         (PySequence_Check(item) && !PyUnicode_Check(item))) {
-      static bool warned = false;
-      if (!std::exchange(warned, true) &&
+      static bool warned[2];  // once for each kind of item
+      const bool sequence = is_tensor(item) || PySequence_Check(item);
+      if (!std::exchange(warned[sequence], true) &&
           PyErr_WarnEx(PyExc_UserWarning,
                        "Using a non-tuple sequence for multidimensional indexing is deprecated; "
                        "use x[tuple(seq)] "

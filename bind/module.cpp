@@ -42,6 +42,21 @@ NB_MODULE(_core, m) {
   m.def("get_default_dtype", [] { return dtype_handle(default_dtype()); });
   m.def("_set_default_dtype", [](nb::handle t) { set_default_dtype(checked_dtype(t)); });
   m.def("promote_types", [](nb::handle a, nb::handle b) { return dtype_handle(promote(checked_dtype(a), checked_dtype(b))); });
+  m.def("result_type", [](nb::handle a, nb::handle b) {
+    DType common{};
+    PyObject* done = guarded([&]() -> PyObject* {
+      ResultType result;
+      for (nb::handle o : {a, b}) {
+        const Tensor t = is_tensor(o.ptr()) ? Tensor::share(impl_of(o.ptr())) : number_to_tensor(o.ptr());
+        if (!t) fail(ErrorKind::Type, "result_type(): arguments must be Tensors or Numbers, not ", Py_TYPE(o.ptr())->tp_name);
+        result.add(t.get());
+      }
+      common = result.get();
+      Py_RETURN_NONE;
+    });
+    if (!done) throw nb::python_error();
+    return dtype_handle(common);
+  });
   m.def("can_cast", [](nb::handle a, nb::handle b) { return can_cast(checked_dtype(a), checked_dtype(b)); });
   m.def("get_num_threads", [] { return cpu::num_threads(); });
   m.def("_set_num_threads", [](int n) { cpu::set_num_threads(n); });

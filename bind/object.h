@@ -49,6 +49,11 @@ extern PyTypeObject* tensor_type;
 inline bool is_exact_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
 inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->impl; }
+// The same for an object that may be anything; throws a TypeError where it is no tensor.
+inline TensorImpl* tensor_argument(PyObject* o) {
+  if (!is_tensor(o)) fail(ErrorKind::Type, "expected a Tensor, not ", Py_TYPE(o)->tp_name);
+  return impl_of(o);
+}
 
 // The Python object of a tensor: the one that exists, or a new one. Takes over the handle.
 PyObject* wrap(Tensor t);
@@ -75,6 +80,8 @@ PyObject* size_object(IntSpan sizes);            // weft.Size
 void set_size_type(PyObject* type);
 
 PyObject* wrap_node(Node* n);                    // grad_fn; new reference, None for null
+// The Python objects that a node owns, for the cycle collector: hooks, metadata, a custom function's context.
+int visit_node(Node* n, visitproc visit, void* arg);
 bool init_node_type(PyObject* module);
 bool init_op_functions(PyObject* module);
 bool init_shapes(PyObject* module);

@@ -70,6 +70,9 @@ Parameter parse_parameter(std::string_view text) {
   const std::string name(trim(rest.substr(0, equals)));
   p.text = name;
   p.name = interned(name.c_str());
+  static constexpr std::pair<const char*, const char*> second_names[] = {
+      {"self", "input"}, {"dim", "axis"}, {"keepdim", "keepdims"}};
+  for (auto [first, second] : second_names) if (name == first) p.second_name = interned(second);
   if (type.ends_with('?')) {
     p.optional = true;
     type.remove_suffix(1);
@@ -174,6 +177,27 @@ bool take_number(PyObject* o, Value* v, bool integer_only) {
   return false;
 }
 
+bool take_integer(PyObject* o, int64_t* out) {
+  if (PyLong_CheckExact(o)) {
+    int overflow;
+    *out = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) fail(ErrorKind::Overflow, "Overflow when unpacking long: an argument does not fit int64");
+    return true;
+  }
+  Value v;
+  if (!take_number(o, &v, true)) return false;
+  *out = v.integer;
+  return true;
+}
+
+// Names at a place of call are interned nearly always: then other objects are other names.
+bool same_name(PyObject* key, PyObject* name) {
+  return key == name || (!PyUnicode_CHECK_INTERNED(key) && PyUnicode_Compare(key, name) == 0);
+}
+bool is_called(const Parameter& p, PyObject* key) {
+  return same_name(key, p.name) || (p.second_name && same_name(key, p.second_name));
+}
+
 bool take_attribute(const Parameter& p, PyObject* o, Value* v) {
   v->kind = Value::Kind::None;
   if (o == Py_None) return p.optional;
@@ -274,7 +298,7 @@ enum class OptionFit { Other, Taken, Refused };
 
 OptionFit take_option(PyObject* key, PyObject* o, CreationOptions* options) {
   const OptionNames& names = option_names();
-  auto is = [&](PyObject* name) { return key == name || PyUnicode_Compare(key, name) == 0; };
+  auto is = [&](PyObject* name) { return same_name(key, name); };
   if (is(names.dtype)) {
     options->has_dtype = o != Py_None;
     return !options->has_dtype || dtype_from(o, &options->dtype) ? OptionFit::Taken : OptionFit::Refused;
@@ -305,7 +329,7 @@ OptionFit take_option(PyObject* key, PyObject* o, CreationOptions* options) {
 bool is_option(PyObject* key) {
   const OptionNames& names = option_names();
   for (PyObject* name : {names.dtype, names.layout, names.device, names.pin_memory, names.requires_grad}) {
-    if (key == name || PyUnicode_Compare(key, name) == 0) return true;
+    if (same_name(key, name)) return true;
   }
   return false;
 }
@@ -408,12 +432,10 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
         v.kind = Value::Kind::IntList;
         v.list.resize(given);
         for (int k = 0; k < given; ++k) {
-          Value one;
-          if (!take_number(next[k], &one, true)) {
+          if (!take_integer(next[k], &v.list[k])) {
             return refuse("(): argument '", p.text, "' (position ", i + 1, ") must be tuple of ints, but found element of type ",
                           Py_TYPE(next[k])->tp_name, " at pos ", k);
           }
-          v.list[k] = one.integer;
         }
         next += given;
         given = 0;
@@ -425,11 +447,7 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
     if (keywords) {
       for (Py_ssize_t k = 0; k < keywords; ++k) {
         PyObject* key = PyTuple_GET_ITEM(arguments.names, k);
-        const bool same = key == p.name || PyUnicode_Compare(key, p.name) == 0 ||
-                          (p.text == "self" && PyUnicode_CompareWithASCIIString(key, "input") == 0) ||
-                          (p.text == "dim" && PyUnicode_CompareWithASCIIString(key, "axis") == 0) ||
-                          (p.text == "keepdim" && PyUnicode_CompareWithASCIIString(key, "keepdims") == 0);
-        if (!same) continue;
+        if (!is_called(p, key)) continue;
         if (value) return refuse("() got multiple values for argument '", p.text, "'");
         value = arguments.items[arguments.count + k];
         ++used_keywords;
@@ -481,13 +499,10 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
   }
   if (used_keywords < keywords) {
     for (Py_ssize_t k = 0; k < keywords; ++k) {
-      const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(arguments.names, k));
-      bool known = signature.options >= 0 && is_option(PyTuple_GET_ITEM(arguments.names, k));
-      for (const Parameter& p : parameters) {
-        known = known || p.text == key || (p.text == "self" && std::strcmp(key, "input") == 0) ||
-                (p.text == "dim" && std::strcmp(key, "axis") == 0) || (p.text == "keepdim" && std::strcmp(key, "keepdims") == 0);
-      }
-      if (!known) return refuse("() got an unexpected keyword argument '", key, "'");
+      PyObject* key = PyTuple_GET_ITEM(arguments.names, k);
+      bool known = signature.options >= 0 && is_option(key);
+      for (const Parameter& p : parameters) known = known || is_called(p, key);
+      if (!known) return refuse("() got an unexpected keyword argument '", PyUnicode_AsUTF8(key), "'");
     }
     return refuse("(): the same argument was given twice");
   }

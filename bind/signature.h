@@ -14,6 +14,7 @@ enum class ParameterKind : uint8_t {
 
 struct Parameter {
   PyObject* name;            // interned
+  PyObject* second_name = nullptr;  // what PyTorch calls it as well: input, axis, keepdims
   std::string text;
   ParameterKind kind;
   bool optional = false;     // None is accepted

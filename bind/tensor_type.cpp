@@ -56,7 +56,9 @@ void finalize(PyObject* object) {
 
 // So that finalize runs again the next time: Python marks an object whose finalizer has run, in the
 // lowest bit of the word before it.
-void forget_finalized(PyObject* object) { reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1}; }
+void forget_finalized(PyObject* object) {
+  reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1};
+}
 
 void dealloc(PyObject* object) {
   auto* self = reinterpret_cast<PyTensor*>(object);
@@ -81,10 +83,13 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<PyTensor*>(object);
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->dict);
-  // Hooks belong to the tensor alone when nobody else holds it.
-  if (self->impl && self->impl->refs == 1 && self->impl->extra) {
-    Py_VISIT(static_cast<PyObject*>(self->impl->extra->hooks));
-    Py_VISIT(static_cast<PyObject*>(self->impl->extra->post_accumulate));
+  // Hooks belong to the tensor alone when nobody else holds it; so does the node that made it.
+  if (self->impl && self->impl->refs == 1) {
+    if (const AutogradExtra* extra = self->impl->extra) {
+      Py_VISIT(static_cast<PyObject*>(extra->hooks));
+      Py_VISIT(static_cast<PyObject*>(extra->post_accumulate));
+    }
+    if (Node* n = self->impl->grad_fn; n && n->refs == 1) return visit_node(n, visit, arg);
   }
   return 0;
 }
@@ -101,7 +106,8 @@ int clear(PyObject* object) {
 
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   const int result = PyObject_GenericSetAttr(self, name, value);
-  if (reinterpret_cast<PyTensor*>(self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  if (reinterpret_cast<PyTensor*>(self)->dict && !PyObject_GC_IsTracked(self))
+    PyObject_GC_Track(self);
   return result;
 }
 
@@ -136,7 +142,7 @@ PyObject* get_dtype(PyObject* self, void*) {
 }
 PyObject* get_device(PyObject* self, void*) { return device_object(impl_of(self)->device); }
 PyObject* get_requires_grad(PyObject* self, void*) {
-  return guarded([&] { return PyBool_FromLong(needs_grad(impl_of(self))); });
+  return PyBool_FromLong(shows_requires_grad(impl_of(self)));
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
@@ -145,11 +151,14 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
     if (on < 0) return -1;
     if (needs_grad(t) && t->grad_fn) {
       if (on) return 0;
-      fail("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-           "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+      fail(
+          "you can only change requires_grad flags of leaf variables. If you want to use a "
+          "computed variable in a "
+          "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
     if (on && !is_differentiable(t->dtype)) {
-      fail("only Tensors of floating point and complex dtype can require gradients (this one is ", dtype_name(t->dtype), ")");
+      fail("only Tensors of floating point and complex dtype can require gradients (this one is ",
+           dtype_name(t->dtype), ")");
     }
     if (on && t->has(kInference) && !context().inference) {
       fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
@@ -173,10 +182,22 @@ PyObject* get_grad_fn(PyObject* self, void*) {
     return wrap_node(t->grad_fn);
   });
 }
-PyObject* get_grad(PyObject* self, void*) {
+PyObject* get_stored_grad(PyObject* self, void*) {
   const TensorImpl* t = impl_of(self);
   if (!t->extra || !t->extra->grad) Py_RETURN_NONE;
   return wrap(t->extra->grad);
+}
+constexpr const char* kNoGradOfResults =
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+    "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+    "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.";
+PyObject* get_grad(PyObject* self, void*) {
+  const TensorImpl* t = impl_of(self);
+  const bool will_be_missed = t->requires_grad() && t->grad_fn && !t->has(kRetainsGrad) &&
+                              !(t->extra && t->extra->grad);
+  if (will_be_missed && PyErr_WarnEx(PyExc_UserWarning, kNoGradOfResults, 1) < 0) return nullptr;
+  return get_stored_grad(self, nullptr);
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
@@ -185,14 +206,18 @@ int set_grad(PyObject* self, PyObject* value, void*) {
       if (t->extra) t->extra->grad = Tensor();
       return 0;
     }
-    if (!is_tensor(value)) fail(ErrorKind::Type, "assigned grad expected to be a Tensor or None but got grad of type ", Py_TYPE(value)->tp_name);
+    if (!is_tensor(value))
+      fail(ErrorKind::Type, "assigned grad expected to be a Tensor or None but got grad of type ",
+           Py_TYPE(value)->tp_name);
     TensorImpl* g = impl_of(value);
     if (g == t) fail("can't assign Variable as its own grad");
     if (g->dtype != t->dtype) {
-      fail("assigned grad has data of a different type: ", dtype_name(g->dtype), " for a tensor of ", dtype_name(t->dtype));
+      fail("assigned grad has data of a different type: ", dtype_name(g->dtype),
+           " for a tensor of ", dtype_name(t->dtype));
     }
     if (g->ndim != t->ndim || !std::equal(t->dims, t->dims + t->ndim, g->dims)) {
-      fail("assigned grad has data of a different size: ", shape_text(g->sizes()), " for a tensor of ", shape_text(t->sizes()));
+      fail("assigned grad has data of a different size: ", shape_text(g->sizes()),
+           " for a tensor of ", shape_text(t->sizes()));
     }
     extra_of(t).grad = Tensor::share(g);
     return 0;
@@ -222,13 +247,16 @@ PyObject* get_data(PyObject* self, void*) {
     ensure_value(t);
     Tensor copy = alias(Tensor::share(t));
     copy->flags |= kUntracked;
-    if (needs_grad(t)) copy->grad_fn = record_cut(op_data);
-    return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy)) : wrap(std::move(copy));
+    if (shows_requires_grad(t)) copy->grad_fn = record_cut(op_data);
+    return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy))
+                                      : wrap(std::move(copy));
   });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
-    if (!value || !is_tensor(value)) fail(ErrorKind::Type, "Variable data has to be a tensor, but got ", value ? Py_TYPE(value)->tp_name : "nothing");
+    if (!value || !is_tensor(value))
+      fail(ErrorKind::Type, "Variable data has to be a tensor, but got ",
+           value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* t = impl_of(self);
     Tensor from = Tensor::share(impl_of(value));
     ensure_value(from.get());
@@ -241,7 +269,9 @@ int set_data(PyObject* self, PyObject* value, void*) {
   });
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(impl_of(self)->ndim); }
-PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(item_size(impl_of(self)->dtype)); }
+PyObject* get_itemsize(PyObject* self, void*) {
+  return PyLong_FromLong(item_size(impl_of(self)->dtype));
+}
 PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromLongLong(impl_of(self)->numel * item_size(impl_of(self)->dtype));
 }
@@ -251,9 +281,12 @@ PyObject* get_self(PyObject* self, void*) {
   return self;
 }
 PyObject* get_imag(PyObject*, void*) {
-  return PyErr_Format(PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
+  return PyErr_Format(PyExc_RuntimeError,
+                      "imag is not implemented for tensors with non-complex dtypes.");
 }
-PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta); }
+PyObject* get_is_meta(PyObject* self, void*) {
+  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta);
+}
 // Through the dict a tensor can come to refer to itself.
 PyObject* get_dict(PyObject* self, void*) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
@@ -265,9 +298,15 @@ int set_dict(PyObject* self, PyObject* value, void*) {
   if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
   return result;
 }
-PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CPU); }
-PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CUDA); }
-PyObject* get_retains_grad(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->has(kRetainsGrad)); }
+PyObject* get_is_cpu(PyObject* self, void*) {
+  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CPU);
+}
+PyObject* get_is_cuda(PyObject* self, void*) {
+  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CUDA);
+}
+PyObject* get_retains_grad(PyObject* self, void*) {
+  return PyBool_FromLong(impl_of(self)->has(kRetainsGrad));
+}
 PyObject* get_name(PyObject* self, void*) {
   const TensorImpl* t = impl_of(self);
   if (!t->extra || t->extra->name.empty()) Py_RETURN_NONE;
@@ -275,7 +314,9 @@ PyObject* get_name(PyObject* self, void*) {
 }
 PyObject* get_hooks(PyObject* self, void* which) {
   const TensorImpl* t = impl_of(self);
-  auto* hooks = !t->extra ? nullptr : static_cast<PyObject*>(which ? t->extra->post_accumulate : t->extra->hooks);
+  auto* hooks = !t->extra
+                    ? nullptr
+                    : static_cast<PyObject*>(which ? t->extra->post_accumulate : t->extra->hooks);
   if (!hooks) Py_RETURN_NONE;
   Py_INCREF(hooks);
   return hooks;
@@ -294,11 +335,12 @@ PyGetSetDef attributes[] = {
     {"shape", get_shape, nullptr, "The size of each dimension.", nullptr},
     {"dtype", get_dtype, nullptr, nullptr, nullptr},
     {"device", get_device, nullptr, nullptr, nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients flow to this tensor.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad,
+     "Whether gradients flow to this tensor.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, nullptr, nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that recorded how this tensor was made.", nullptr},
     {"grad", get_grad, set_grad, nullptr, nullptr},
-    {"_grad", get_grad, set_grad, nullptr, nullptr},
+    {"_grad", get_stored_grad, set_grad, nullptr, nullptr},
     {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
     {"_version", get_version, nullptr, nullptr, nullptr},
     {"_base", get_base, nullptr, nullptr, nullptr},
@@ -335,15 +377,20 @@ PyGetSetDef attributes[] = {
 
 PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self)->ndim); }
 PyObject* m_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
-PyObject* m_element_size(PyObject* self, PyObject*) { return PyLong_FromLong(item_size(impl_of(self)->dtype)); }
+PyObject* m_element_size(PyObject* self, PyObject*) {
+  return PyLong_FromLong(item_size(impl_of(self)->dtype));
+}
 
 // size() and stride(): all of them, or that of one dimension.
-PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names, bool strides) {
+PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names,
+                      bool strides) {
   const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
   const char* called = strides ? "stride" : "size";
-  if (all > 1) return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", called, all);
+  if (all > 1)
+    return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", called, all);
   if (all > count && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "dim") != 0) {
-    return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", called, PyTuple_GET_ITEM(names, 0));
+    return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", called,
+                        PyTuple_GET_ITEM(names, 0));
   }
   PyObject* dim = all ? args[0] : Py_None;
   const TensorImpl* t = impl_of(self);
@@ -351,13 +398,16 @@ PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, P
     if (dim == Py_None) {
       if (!strides) return size_object(t->sizes());
       Ref tuple(checked(PyTuple_New(t->ndim)));
-      for (int d = 0; d < t->ndim; ++d) PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t->strides()[d]));
+      for (int d = 0; d < t->ndim; ++d)
+        PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t->strides()[d]));
       return tuple.release();
     }
     int64_t d;
-    if (!PyIndex_Check(dim)) fail(ErrorKind::Type, called, "(): argument 'dim' must be int, not ", Py_TYPE(dim)->tp_name);
+    if (!PyIndex_Check(dim))
+      fail(ErrorKind::Type, called, "(): argument 'dim' must be int, not ", Py_TYPE(dim)->tp_name);
     if (!index_value(dim, &d)) throw PythonError{};
-    if (t->ndim == 0) fail(ErrorKind::Index, "dimension specified as ", d, " but tensor has no dimensions");
+    if (t->ndim == 0)
+      fail(ErrorKind::Index, "dimension specified as ", d, " but tensor has no dimensions");
     const int64_t at = wrap_dim(d, t->ndim);
     return PyLong_FromLongLong(strides ? t->strides()[at] : t->sizes()[at]);
   });
@@ -369,7 +419,10 @@ PyObject* m_stride(PyObject* self, PyObject* const* args, Py_ssize_t count, PyOb
   return dims_or_one(self, args, count, names, true);
 }
 PyObject* m_storage_offset(PyObject* self, PyObject*) {
-  return guarded([&] { ensure_value(impl_of(self)); return PyLong_FromLongLong(impl_of(self)->storage_offset()); });
+  return guarded([&] {
+    ensure_value(impl_of(self));
+    return PyLong_FromLongLong(impl_of(self)->storage_offset());
+  });
 }
 PyObject* m_data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
@@ -382,7 +435,8 @@ PyObject* m_item(PyObject* self, PyObject*) {
     TensorImpl* t = impl_of(self);
     note_value_read(t);
     if (t->numel != 1) {
-      fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t), "); use tolist() for all of them");
+      fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t),
+           "); use tolist() for all of them");
     }
     return tensor_item(t);
   });
@@ -392,31 +446,46 @@ PyObject* m_complex(PyObject* self, PyObject*) {
   return value ? PyComplex_FromDoubles(PyFloat_AS_DOUBLE(value.get()), 0) : nullptr;
 }
 PyObject* m_is_same_size(PyObject* self, PyObject* other) {
-  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_same_size(): argument 'other' must be Tensor, not %s", Py_TYPE(other)->tp_name);
+  if (!is_tensor(other))
+    return PyErr_Format(PyExc_TypeError, "is_same_size(): argument 'other' must be Tensor, not %s",
+                        Py_TYPE(other)->tp_name);
   const TensorImpl *a = impl_of(self), *b = impl_of(other);
   return PyBool_FromLong(std::ranges::equal(a->sizes(), b->sizes()));
 }
 PyObject* m_is_set_to(PyObject* self, PyObject* other) {
-  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' must be Tensor, not %s", Py_TYPE(other)->tp_name);
+  if (!is_tensor(other))
+    return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' must be Tensor, not %s",
+                        Py_TYPE(other)->tp_name);
   return guarded([&] {
     TensorImpl *a = impl_of(self), *b = impl_of(other);
     ensure_value(a);
     ensure_value(b);
     return PyBool_FromLong(a->storage == b->storage && a->data == b->data && a->dtype == b->dtype &&
-                           std::ranges::equal(a->sizes(), b->sizes()) && std::ranges::equal(a->strides(), b->strides()));
+                           std::ranges::equal(a->sizes(), b->sizes()) &&
+                           std::ranges::equal(a->strides(), b->strides()));
   });
 }
-PyObject* m_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->base != nullptr); }
-PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->has(kInference)); }
-PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_floating(impl_of(self)->dtype)); }
-PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(impl_of(self)->dtype)); }
+PyObject* m_is_view(PyObject* self, PyObject*) {
+  return PyBool_FromLong(impl_of(self)->base != nullptr);
+}
+PyObject* m_is_inference(PyObject* self, PyObject*) {
+  return PyBool_FromLong(impl_of(self)->has(kInference));
+}
+PyObject* m_is_floating(PyObject* self, PyObject*) {
+  return PyBool_FromLong(is_floating(impl_of(self)->dtype));
+}
+PyObject* m_is_complex(PyObject* self, PyObject*) {
+  return PyBool_FromLong(is_complex(impl_of(self)->dtype));
+}
 PyObject* m_is_signed(PyObject* self, PyObject*) {
-  return PyBool_FromLong(impl_of(self)->dtype != DType::Bool && impl_of(self)->dtype != DType::UInt8);
+  return PyBool_FromLong(impl_of(self)->dtype != DType::Bool &&
+                         impl_of(self)->dtype != DType::UInt8);
 }
 PyObject* m_requires_grad_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"requires_grad", nullptr};
   PyObject* on = Py_True;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &on)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &on))
+    return nullptr;
   if (set_requires_grad(self, on, nullptr) < 0) return nullptr;
   Py_INCREF(self);
   return self;
@@ -425,9 +494,12 @@ PyObject* m_detach_(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = impl_of(self);
     if (t->base) {
-      fail("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
-           "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets.");
+      fail(
+          "Can't detach views in-place. Use detach() instead. If you are using "
+          "DistributedDataParallel (DDP) for training, "
+          "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets.");
     }
+    if (t->has(kRetainsGrad)) forget_retained(t);
     if (needs_grad(t)) {
       Node* cut = record_cut(op_detach_in_place);
       if (t->grad_fn) release(t->grad_fn);
@@ -442,10 +514,9 @@ PyObject* m_detach_(PyObject* self, PyObject*) {
 PyObject* m_retain_grad(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = impl_of(self);
-    if (!needs_grad(t)) fail("can't retain_grad on Tensor that has requires_grad=False (", describe(t), ")");
-    if (!t->grad_fn || t->has(kRetainsGrad)) Py_RETURN_NONE;
-    t->flags |= kRetainsGrad;
-    extra_of(t->grad_fn).retained.push_back(t);
+    if (!needs_grad(t))
+      fail("can't retain_grad on Tensor that has requires_grad=False (", describe(t), ")");
+    keep_gradient(t);
     Py_RETURN_NONE;
   });
 }
@@ -460,31 +531,42 @@ bool channels_lie_last(const TensorImpl* t, int ndim) {
     return same;
   };
   if (!fits(1)) return false;
-  for (int d = ndim - 1; d > 1; --d) if (!fits(d)) return false;
+  for (int d = ndim - 1; d > 1; --d)
+    if (!fits(d)) return false;
   return fits(0);
 }
 PyObject* m_is_contiguous(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"memory_format", nullptr};
   PyObject* format = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format))
+    return nullptr;
   const TensorImpl* t = impl_of(self);
   if (!format) return PyBool_FromLong(t->is_contiguous());
   Ref number(PyObject_GetAttrString(format, "_number"));
   if (!number) {
-    return PyErr_Format(PyExc_TypeError, "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
-                        Py_TYPE(format)->tp_name);
+    return PyErr_Format(
+        PyExc_TypeError,
+        "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
+        Py_TYPE(format)->tp_name);
   }
   switch (PyLong_AsLong(number.get())) {
     case 0: return PyBool_FromLong(t->is_contiguous());
     case 2: return PyBool_FromLong(channels_lie_last(t, 4));
     case 3: return PyBool_FromLong(channels_lie_last(t, 5));
-    default: return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
+    default:
+      return PyErr_Format(PyExc_RuntimeError,
+                          "preserve memory format is unsupported by the contiguous operator");
   }
 }
-PyObject* m_same_object(PyObject* self, PyObject*) { Py_INCREF(self); return self; }
+PyObject* m_same_object(PyObject* self, PyObject*) {
+  Py_INCREF(self);
+  return self;
+}
 
-#define WEFT_KW(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
-#define WEFT_FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS
+#define WEFT_KW(f) \
+  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
+#define WEFT_FAST(f) \
+  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS
 PyMethodDef methods[] = {
     {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
     {"ndimension", m_dim, METH_NOARGS, nullptr},
@@ -492,7 +574,8 @@ PyMethodDef methods[] = {
     {"nelement", m_numel, METH_NOARGS, nullptr},
     {"element_size", m_element_size, METH_NOARGS, nullptr},
     {"size", WEFT_FAST(m_size), "The shape, or the size of one dimension."},
-    {"stride", WEFT_FAST(m_stride), "Steps between neighbours in memory, in elements: of all dimensions or of one."},
+    {"stride", WEFT_FAST(m_stride),
+     "Steps between neighbours in memory, in elements: of all dimensions or of one."},
     {"storage_offset", m_storage_offset, METH_NOARGS, nullptr},
     {"data_ptr", m_data_ptr, METH_NOARGS, nullptr},
     {"item", m_item, METH_NOARGS, "The one element, as a Python number."},
@@ -511,9 +594,10 @@ PyMethodDef methods[] = {
     {"positive", m_same_object, METH_NOARGS, nullptr},
     {}};
 
-PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
-                         {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
-                         {}};
+PyMemberDef members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
+    {}};
 
 // weft.Tensor(data) and subclasses: Python (weft/_tensor.py) decides what the arguments mean.
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -564,14 +648,16 @@ Tensor number_to_tensor(PyObject* o) {
     return wrapped_number(Scalar(static_cast<int64_t>(value)));
   }
   if (PyComplex_Check(o)) {
-    fail(ErrorKind::NotImplemented, "complex numbers have no arithmetic in weft yet; keep real and imaginary parts apart");
+    fail(ErrorKind::NotImplemented,
+         "complex numbers have no arithmetic in weft yet; keep real and imaginary parts apart");
   }
   // numpy scalars and the like
   if (PyIndex_Check(o) && !PySequence_Check(o)) {
     Ref index(checked(PyNumber_Index(o)));
     return number_to_tensor(index.get());
   }
-  if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PySequence_Check(o) && !PyObject_CheckBuffer(o)) {
+  if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PySequence_Check(o) &&
+      !PyObject_CheckBuffer(o)) {
     Ref value(checked(PyNumber_Float(o)));
     return wrapped_number(Scalar(PyFloat_AS_DOUBLE(value.get())));
   }
@@ -631,11 +717,14 @@ bool init_tensor_type(PyObject* module) {
   std::vector<PyType_Slot> all(std::begin(slots), std::end(slots));
   all.insert(all.end(), operator_slots().begin(), operator_slots().end());
   all.push_back({0, nullptr});
-  PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, all.data()};
+  PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0,
+                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, all.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) return false;
-  tensor_type->tp_name = "Tensor";  // as Python's own messages are to call it; its module is set already
-  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 && init_overrides(module);
+  tensor_type->tp_name =
+      "Tensor";  // as Python's own messages are to call it; its module is set already
+  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 &&
+         init_overrides(module);
 }
 
 }  // namespace weft::bind

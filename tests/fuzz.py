@@ -243,6 +243,9 @@ class Call:
         name = self.entry.schema.name
         match self.entry.kind:
             case "function" | "out":
+                registered = getattr(weft, "_core", None)
+                if registered is not None and name in registered.ops:
+                    return registered.ops[name]  # type: ignore[no-any-return]
                 owner = weft
                 for part in name.split("."):
                     owner = getattr(owner, part)

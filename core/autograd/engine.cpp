@@ -1,6 +1,7 @@
 #include "core/autograd/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unordered_map>
 
 #include "core/ops/functions.h"
@@ -8,7 +9,7 @@
 namespace weft {
 
 HookRunner hook_runner;
-extern void (*accumulate_into_leaf)(const Tensor& variable, const Tensor& gradient);
+extern const OpTable op_AccumulateGrad;
 Tensor accumulated_variable(Node* n);
 
 // Note [Order of backward]
@@ -17,12 +18,29 @@ Tensor accumulated_variable(Node* n);
 // and no counting pass over the graph is needed. A leaf's accumulator is numbered when the leaf is first
 // used, below all of its users, and so runs as soon as the last of them has.
 //
+// Note [Passes that meet]
 // Gradients on their way wait inside the node itself. `Node::task` says to which pass they belong; a
 // second pass over the same nodes at the same time (re-entrant, or from another thread) keeps its own in
-// a table.
+// a table. Other threads run while a large kernel works, while Python's hooks run, and now and then
+// between two nodes; what they can see is always in order then: a node's gradients belong to one pass
+// until that pass has taken them out, and a leaf's `.grad` is changed without letting go of the lock.
+//
+// Note [Order of hooks]
+// Of the node that made a tensor: the tensor's own hooks, then retain_grad(), then the hooks before the
+// node; the derivative; then the hooks after it. A leaf's hooks after accumulation come between the
+// last two. A gradient asked for by grad(inputs=...) is as the tensor's own hooks left it.
 namespace {
 
 uint32_t next_task = 0;
+
+uint32_t new_task() {
+  if (++next_task == 0) ++next_task;  // zero means that no pass has gradients waiting there
+  return next_task;
+}
+
+// Other threads get their turn as often as between two lines of Python.
+constexpr auto kTurn = std::chrono::milliseconds(5);
+constexpr int kNodesPerSignalCheck = 16, kNodesPerClockCheck = 256;
 
 bool is_ours(const TensorImpl* t) {
   return t->refs == 1 && !t->python && t->storage && t->storage->refs == 1 && !t->requires_grad() && t->is_contiguous();
@@ -47,9 +65,65 @@ Tensor fitted(const Tensor& gradient, const Edge edge) {
   return g;
 }
 
+[[gnu::cold]] std::string recorded_at(Node* n) {
+  return "in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction);
+}
+
+// Errors that arise in a node's backward name the forward line.
+template <class Body>
+void naming_forward_line(Node* n, Body&& body) {
+  try {
+    body();
+  } catch (Error& error) {
+    if (n->site_code && error.message.find("recorded") == std::string::npos) error.message += "\n  " + recorded_at(n);
+    if (context().anomaly) {
+      const std::string site = python.site_text(n->site_code, n->site_instruction);
+      python.warn(("Error detected in " + n->name() + ". The forward call that caused the error was" + site).c_str());
+    }
+    throw;
+  } catch (const PythonError&) {
+    if (n->site_code) python.annotate(recorded_at(n));
+    throw;
+  }
+}
+
+[[gnu::cold]] void fail_without_derivative(Node* n) {
+  fail(ErrorKind::NotImplemented, "derivative for ", n->op->name(), " is not implemented",
+       python.site_text(n->site_code, n->site_instruction));
+}
+
+// What a new `.grad` looks like: laid out as the leaf where that fills its memory, else row by row.
+Tensor as_first_grad(const TensorImpl* leaf, const Tensor& g) {
+  const bool follows_leaf = is_dense(leaf->sizes(), leaf->strides());
+  const bool laid_out = follows_leaf ? std::equal(leaf->dims, leaf->dims + 2 * leaf->ndim, g->dims) : g->is_contiguous();
+  if (context().grad_enabled) return g;
+  // A gradient nobody else holds becomes `.grad` as it is.
+  if (laid_out && g->refs == 1 && !g->python && g->storage && g->storage->refs == 1) return g;
+  if (g->has(kPending)) return g;
+  if (!follows_leaf || leaf->is_contiguous()) return detached_copy(g);
+  Tensor copy = empty_strided(leaf->sizes(), leaf->strides(), g.dtype(), g->device);
+  copy_into(copy, g);
+  return copy;
+}
+
+void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
+  if (!g) return;
+  AutogradExtra& extra = extra_of(leaf);
+  if (!extra.grad) {
+    extra.grad = as_first_grad(leaf, g);
+  } else if (context().grad_enabled) {
+    extra.grad = add(extra.grad, g);
+  } else {
+    const Locked locked;
+    TensorImpl* pair[] = {extra.grad.get(), g.get()};
+    apply_in_place(op_Add, nullptr, Inputs(pair, 2));
+  }
+  if (extra.post_accumulate) hook_runner.after_accumulate(leaf);
+}
+
 class Pass {
  public:
-  explicit Pass(const BackwardRequest& request) : request_(request), id_(++next_task) {}
+  explicit Pass(const BackwardRequest& request) : request_(request), id_(new_task()) {}
 
   ~Pass() {
     for (Node* n : heap_) {  // only after an error
@@ -66,17 +140,20 @@ class Pass {
     SiteGuard sites;
     find_wanted();
     seed();
-    int since_signal_check = 0;
-    while (!heap_.empty()) {
-      if (++since_signal_check == 256) {
-        since_signal_check = 0;
-        python.check_signals();
+    auto turn_began = std::chrono::steady_clock::now();
+    for (int done = 1; !heap_.empty(); ++done) {
+      if (done % kNodesPerSignalCheck == 0) python.check_signals();
+      if (done % kNodesPerClockCheck == 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - turn_began > kTurn) {
+          const Unlocked others_may_run(true);
+          turn_began = now;
+        }
       }
       std::pop_heap(heap_.begin(), heap_.end(), earlier);
-      Node* n = heap_.back();
+      Held held{heap_.back()};
       heap_.pop_back();
-      Held held{n};
-      process(n);
+      process(held.n);
     }
     return std::move(captured_);
   }
@@ -98,18 +175,26 @@ class Pass {
 
   static bool earlier(const Node* a, const Node* b) { return a->sequence < b->sequence; }
 
+  static Edge held_edge(const Tensor& t, std::span<const Edge> edges, size_t i) {
+    if (t) return take_gradient_edge(t.get());
+    if (edges[i]) retain(edges[i].node());
+    return edges[i];
+  }
+
   void find_wanted() {
     if (request_.inputs.empty()) return;
     captured_.resize(request_.inputs.size());
-    std::vector<Node*> targets;
     uint64_t lowest = ~uint64_t{0};
     for (size_t i = 0; i < request_.inputs.size(); ++i) {
-      TensorImpl* t = request_.inputs[i].get();
-      const bool needs = needs_grad(t);
-      if (!needs) fail("One of the differentiated Tensors does not require grad (", describe(t), ", number ", i, ")");
-      const Edge edge = take_gradient_edge(t);
+      const Tensor& t = request_.inputs[i];
+      if (t && !needs_grad(t.get())) {
+        fail("One of the differentiated Tensors does not require grad (", describe(t.get()), ", number ", i, ")");
+      }
+      if (t && request_.into_grad) keep_gradient(t.get());
+      const Edge edge = held_edge(t, request_.input_edges, i);
       edges_held_.push_back(edge.node());
-      wanted_[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
+      if (!request_.into_grad) wanted_[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
+      needed_.insert(edge.node());
       lowest = std::min(lowest, edge.node()->sequence);
     }
     mark_needed(lowest);
@@ -119,8 +204,11 @@ class Pass {
   void mark_needed(uint64_t lowest) {
     std::unordered_map<Node*, bool> finished;
     std::vector<Node*> stack;
-    for (const Tensor& root : request_.roots) if (root->grad_fn) stack.push_back(root->grad_fn);
-    for (auto& [node, wants] : wanted_) needed_.insert(node);
+    for (size_t i = 0; i < request_.roots.size(); ++i) {
+      const Tensor& t = request_.roots[i];
+      if (!t) stack.push_back(request_.root_edges[i].node());
+      else if (needs_grad(t.get()) && t->grad_fn) stack.push_back(t->grad_fn);
+    }
     while (!stack.empty()) {
       Node* n = stack.back();
       auto [state, fresh] = finished.try_emplace(n, false);
@@ -144,52 +232,60 @@ class Pass {
   void seed() {
     for (size_t i = 0; i < request_.roots.size(); ++i) {
       const Tensor& root = request_.roots[i];
-      const bool needs = needs_grad(root.get());
-      if (!needs) {
-        const std::string cut = cut_text(root.get());
-        fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), "). ",
-             cut.empty() ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
-                           ".tolist(), numpy or weft.tensor(...) has left the graph." + last_read_text()
-                         : "The chain was cut by " + cut + ": what follows from there is a constant.");
-      }
-      Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
-      if (!g) {
-        if (root.numel() != 1) {
-          fail("grad can be implicitly created only for scalar outputs: the ", describe(root.get()),
-               " given has ", root.numel(), " elements. Reduce it first (.sum(), .mean()), or pass gradient=.");
-        }
-        if (!is_floating(root.dtype())) {
-          fail("grad can be implicitly created only for real scalar outputs but got ", dtype_name(root.dtype()));
-        }
-        g = full(root.sizes(), 1.0, root.dtype(), root->device);
-      } else if (!std::equal(g.sizes().begin(), g.sizes().end(), root.sizes().begin(), root.sizes().end())) {
-        fail("Mismatch in shape: grad_output[", i, "] has a shape of ", shape_text(g.sizes()), " and output[", i,
-             "] has a shape of ", shape_text(root.sizes()), ".");
-      }
-      const Edge edge = take_gradient_edge(root.get());
+      if (root && !needs_grad(root.get())) fail_without_history(root, i);
+      const Edge edge = held_edge(root, request_.root_edges, i);
       edges_held_.push_back(edge.node());
-      deliver(edge, g);
+      const Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
+      const IntSpan sizes = edge.node()->result_sizes(edge.output_nr());
+      if (!g) {
+        deliver(edge, implied_gradient(edge));
+      } else if (!std::equal(g.sizes().begin(), g.sizes().end(), sizes.begin(), sizes.end())) {
+        fail("Mismatch in shape: grad_output[", i, "] has a shape of ", shape_text(g.sizes()), " and output[", i,
+             "] has a shape of ", shape_text(sizes), ".");
+      } else {
+        deliver(edge, g);
+      }
     }
   }
 
+  static Tensor implied_gradient(Edge edge) {
+    const ResultMeta& meta = edge.node()->result(edge.output_nr());
+    const IntSpan sizes = edge.node()->result_sizes(edge.output_nr());
+    const int64_t numel = checked_numel(sizes);
+    if (numel != 1) {
+      fail("grad can be implicitly created only for scalar outputs: the ", dtype_name(meta.dtype), shape_text(sizes),
+           " given has ", numel, " elements. Reduce it first (.sum(), .mean()), or pass gradient=.");
+    }
+    return full(sizes, 1.0, meta.dtype, meta.device);
+  }
+
+  [[gnu::cold]] static void fail_without_history(const Tensor& root, size_t i) {
+    const std::string cut = cut_text(root.get());
+    fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), "). ",
+         cut.empty() ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
+                       ".tolist(), numpy or weft.tensor(...) has left the graph." + last_read_text()
+                     : "The chain was cut by " + cut + ": what follows from there is a constant.");
+  }
+
+  // Where the gradients of a node's results gather in this pass; the first of them sets it waiting.
   TensorImpl** slots_of(Node* n) {
     if (n->task == id_) return n->waiting_slots();
+    if (!elsewhere_.empty()) {
+      if (auto found = elsewhere_.find(n); found != elsewhere_.end()) return reinterpret_cast<TensorImpl**>(found->second.data());
+    }
+    push(n);
     if (n->task == 0) {
       n->task = id_;
-      push(n);
       return n->waiting_slots();
     }
-    auto [found, fresh] = elsewhere_.try_emplace(n);
-    if (fresh) {
-      found->second.resize(n->outputs);
-      push(n);
-    }
-    return reinterpret_cast<TensorImpl**>(found->second.data());
+    std::vector<Tensor>& slots = elsewhere_[n];
+    slots.resize(n->outputs);
+    return reinterpret_cast<TensorImpl**>(slots.data());
   }
 
   void push(Node* n) {
-    retain(n);
     heap_.push_back(n);
+    retain(n);
     std::push_heap(heap_.begin(), heap_.end(), earlier);
   }
 
@@ -208,8 +304,8 @@ class Pass {
       run_operation(op_Add, nullptr, Inputs(pair, 2), out);
       return;
     }
-    Tensor total = add(Tensor::adopt(slot), g);
-    slot = total.detach_ref();
+    const Tensor waiting = Tensor::adopt(std::exchange(slot, nullptr));
+    slot = add(waiting, g).detach_ref();
   }
 
   void process(Node* n) {
@@ -229,20 +325,17 @@ class Pass {
       for (int k = 0; k < n->outputs; ++k) grads[k] = std::move(found->second[k]);
       elsewhere_.erase(found);
     }
-    try {
-      if (n->extra) run_result_hooks(n, grads);
-    } catch (Error& error) {
-      name_forward_line(n, error);
-      throw;
-    }
+    const bool is_leaf = n->op == &op_AccumulateGrad;
+    if (n->extra || is_leaf) run_tensor_hooks(n, grads, is_leaf);
     if (!wanted_.empty()) {
       auto want = wanted_.find(n);
-      if (want != wanted_.end() && capture(n, want->second, grads)) return;
+      if (want != wanted_.end()) {
+        for (const Want& w : want->second) captured_[w.index] = grads[w.output_nr];
+        if (leads_no_further(n)) return;
+      }
     }
-    if (!n->op->vjp) {
-      fail(ErrorKind::NotImplemented, "derivative for ", n->op->name(), " is not implemented",
-           python.site_text(n->site_code, n->site_instruction));
-    }
+    if (is_leaf) return accumulate(n, grads);
+    if (!n->op->vjp) fail_without_derivative(n);
     Tensor room[8];
     std::vector<Tensor> more;
     Tensor* results = room;
@@ -256,64 +349,57 @@ class Pass {
       now.user_site_depth = n->site_code ? 1 : 0;
     }
     Backward b(n, grads, results, id_, needed_.empty() ? nullptr : &needed_);
-    try {
+    naming_forward_line(n, [&] {
+      const bool hooks = n->extra && n->extra->hooks;
+      if (hooks) hook_runner.before_node(n, grads);
       n->op->vjp(b);
-      if (n->extra && n->extra->hooks) hook_runner.on_inputs(n, results, grads);
+      if (hooks) hook_runner.after_node(n, results, grads);
       if (now.anomaly) check_finite(n, results);
       for (uint32_t i = 0; i < n->inputs; ++i) {
         if (results[i] && n->edges()[i]) deliver(n->edges()[i], results[i]);
       }
-    } catch (Error& error) {
-      name_forward_line(n, error);
-      throw;
-    } catch (const PythonError&) {
-      if (n->site_code) python.annotate("in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction));
-      throw;
-    }
+    });
     if (!request_.keep_graph) release_saved(n);
   }
 
-  [[gnu::cold]] static void name_forward_line(Node* n, Error& error) {
-    if (!n->site_code || error.message.find("recorded") != std::string::npos) return;
-    error.message += "\n  in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction);
+  void accumulate(Node* n, Tensor* grads) {
+    const bool hooks = n->extra && n->extra->hooks;
+    if (hooks) hook_runner.before_node(n, grads);
+    add_to_leaf(accumulated_variable(n).get(), grads[0]);
+    if (hooks) hook_runner.after_node(n, nullptr, grads);
   }
 
-  void run_result_hooks(Node* n, Tensor* grads) {
-    if (n->extra->hooks) hook_runner.on_results(n, grads);
-    for (TensorImpl* t : n->extra->retained) {
+  static void run_tensor_hooks(Node* n, Tensor* grads, bool is_leaf) {
+    if (is_leaf) {
+      const Tensor leaf = accumulated_variable(n);
+      if (leaf->extra->hooks && grads[0]) hook_runner.on_leaf(leaf.get(), grads[0]);
+      return;
+    }
+    naming_forward_line(n, [&] {
+      if (n->extra->hooks) hook_runner.on_tensors(n, grads);
+      if (!n->extra->retained.empty()) keep_gradients(n, grads);
+    });
+  }
+
+  static void keep_gradients(Node* n, Tensor* grads) {
+    std::vector<Tensor> keepers;
+    for (TensorImpl* t : n->extra->retained) keepers.push_back(Tensor::share(t));
+    for (const Tensor& t : keepers) {
       const Tensor& g = grads[t->output_nr];
       if (!g) continue;
-      AutogradExtra& extra = extra_of(t);
+      AutogradExtra& extra = extra_of(t.get());
       extra.grad = extra.grad ? add(extra.grad, g) : (context().grad_enabled ? g : detached_copy(g));
     }
   }
 
   struct Want { int index; uint16_t output_nr; };
 
-  // True when the node was only wanted for its gradient and leads no further.
-  bool capture(Node* n, const std::vector<Want>& wants, Tensor* grads) {
-    const Tensor leaf = accumulated_variable(n);
-    if (leaf) {
-      if (leaf->extra && leaf->extra->hooks && grads[0]) hook_runner.on_leaf(leaf.get(), grads[0]);
-      if (request_.into_grad) {
-        accumulate_into_leaf(leaf, grads[0]);
-        return true;
-      }
-    }
-    for (const Want& w : wants) {
-      Tensor g = grads[w.output_nr];
-      if (request_.into_grad && g) {
-        AutogradExtra& extra = extra_of(request_.inputs[w.index].get());
-        extra.grad = extra.grad ? add(extra.grad, g) : g;
-      }
-      captured_[w.index] = std::move(g);
-    }
-    if (leaf) return true;
+  bool leads_no_further(Node* n) const {
     for (uint32_t i = 0; i < n->inputs; ++i) if (needed_.contains(n->edges()[i].node())) return false;
     return true;
   }
 
-  void check_finite(Node* n, Tensor* results) {
+  static void check_finite(Node* n, Tensor* results) {
     for (uint32_t i = 0; i < n->inputs; ++i) {
       if (!results[i] || !context().anomaly_check_nan) continue;
       const GradMode off(false);
@@ -338,43 +424,30 @@ class Pass {
   } edges_held_;
 };
 
-void add_to_leaf(const Tensor& variable, const Tensor& incoming) {
-  if (!incoming) return;
-  Tensor g = incoming;
-  TensorImpl* leaf = variable.get();
-  AutogradExtra& extra = extra_of(leaf);
-  if (extra.hooks) hook_runner.on_leaf(leaf, g);
-  if (!extra.grad) {
-    // A gradient nobody else holds becomes `.grad` as it is; two handles are the caller's and ours.
-    const bool unshared = g->refs <= 2 && !g->python && g->storage && g->storage->refs == 1 && g->is_contiguous();
-    extra.grad = context().grad_enabled || unshared || g->has(kPending) ? g : detached_copy(g);
-  } else if (context().grad_enabled) {
-    extra.grad = add(extra.grad, g);
-  } else {
-    TensorImpl* pair[] = {extra.grad.get(), g.get()};
-    apply_in_place(op_Add, nullptr, Inputs(pair, 2));
-  }
-  if (extra.post_accumulate) hook_runner.after_accumulate(leaf);
-}
-
-const bool installed = [] {
-  accumulate_into_leaf = add_to_leaf;
-  return true;
-}();
-
 }  // namespace
 
 std::vector<Tensor> run_backward(const BackwardRequest& request) {
-  (void)installed;
   std::vector<Tensor> result = Pass(request).run();
   if (request.into_grad || request.allow_unused) return result;
   for (size_t i = 0; i < result.size(); ++i) {
     if (!result[i]) {
       fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
-           "the desired behavior. (input ", i, ", ", describe(request.inputs[i].get()), ")");
+           "the desired behavior. (input ", i, request.inputs[i] ? ", " + describe(request.inputs[i].get()) : "", ")");
     }
   }
   return result;
+}
+
+std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads) {
+  if (n->op == &op_AccumulateGrad) {
+    add_to_leaf(accumulated_variable(n).get(), grads[0]);
+    return {};
+  }
+  if (!n->op->vjp) fail_without_derivative(n);
+  std::vector<Tensor> results(n->inputs);
+  Backward b(n, grads.data(), results.data(), 0, nullptr);
+  naming_forward_line(n, [&] { n->op->vjp(b); });
+  return results;
 }
 
 }  // namespace weft

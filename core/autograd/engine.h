@@ -8,24 +8,32 @@
 
 namespace weft {
 
+// A root or an input is a tensor or, where the handle in the list of tensors is null, an edge: the
+// result of a node whose tensor need not exist any more.
 struct BackwardRequest {
   std::span<const Tensor> roots;
   std::span<const Tensor> gradients;  // one per root; a null handle means ones, for a scalar root
   bool keep_graph = false;
   bool create_graph = false;
-  // When given, gradients are collected for these tensors instead of being added to leaves ...
+  // When given, gradients are collected for these instead of being added to leaves ...
   std::span<const Tensor> inputs;
-  bool into_grad = false;             // ... unless this says to add them to `.grad` all the same.
+  bool into_grad = false;  // ... unless this says to add them to `.grad` all the same.
   bool allow_unused = false;
+  std::span<const Edge> root_edges;   // as long as `roots`, or empty
+  std::span<const Edge> input_edges;  // as long as `inputs`, or empty
 };
 
 // Returns the gradients of `inputs`, in order; a null handle where nothing depends on one.
 std::vector<Tensor> run_backward(const BackwardRequest& request);
 
+// The derivative of one node: the gradients of its inputs, given those of its results.
+std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads);
+
 // Python's hooks, run by bind/. Each may replace the gradients it is given.
 struct HookRunner {
-  void (*on_results)(Node* n, Tensor* grads) = nullptr;            // tensor hooks, then node pre-hooks
-  void (*on_inputs)(Node* n, Tensor* results, Tensor* grads) = nullptr;  // node post-hooks
+  void (*on_tensors)(Node* n, Tensor* grads) = nullptr;  // those of the results' tensors
+  void (*before_node)(Node* n, Tensor* grads) = nullptr;
+  void (*after_node)(Node* n, Tensor* results, Tensor* grads) = nullptr;
   void (*on_leaf)(TensorImpl* leaf, Tensor& grad) = nullptr;
   void (*after_accumulate)(TensorImpl* leaf) = nullptr;
 };

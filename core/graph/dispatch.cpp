@@ -55,12 +55,15 @@ Tensor make_view(const Tensor& of, const Meta& meta, bool never_differentiable =
   Tensor view = alias(of, meta.shape(), meta.stride_span(), meta.offset);
   TensorImpl* v = view.get();
   v->dtype = meta.dtype;
-  v->flags |= of->flags & (kUntracked | kInference | kViewMultiple);
+  v->flags |= of->flags & (kUntracked | kInference);
   if (!(v->flags & kInference) && !never_differentiable) {
     v->base = of->base ? of->base : of.get();
     retain(v->base);
     v->view_version = v->storage->version;
-    if (!context().grad_enabled) v->flags |= kViewNoGrad;
+    const Context& now = context();
+    if (now.inference) v->flags |= kViewInference;
+    else if (!now.grad_enabled) v->flags |= kViewNoGrad;
+    else v->flags |= of->flags & kViewLimits;
   }
   return view;
 }
@@ -175,7 +178,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
       run_operation(table, fields, in, out);
     }
     if (__builtin_expect(now.inference, 0)) {
-      for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
+      // A view of a normal tensor stays a normal tensor.
+      if (!(table.traits & kView)) for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
     } else if (now.grad_enabled && any_needs_grad(in) && !(table.traits & kNeverDifferentiable) &&
                is_differentiable(out[0].dtype())) {
       check_not_inference(table, in);
@@ -194,49 +198,71 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
 
 namespace {
 
+bool any_shows_grad(Inputs in) {
+  for (int i = 0; i < in.size(); ++i) if (in.data()[i] && shows_requires_grad(in.data()[i])) return true;
+  return false;
+}
+
+// Some views cannot be given a history of their own, nor one derived from their base's new one.
+// `written`: the view itself, or else its base or another view of it.
+[[gnu::cold]] void fail_limited_view(const TensorImpl* t, bool written) {
+  const bool has_node = t->requires_grad() && t->grad_fn;
+  const std::string output = has_node ? "Output " + std::to_string(t->output_nr) + " of " + t->grad_fn->name() : "";
+  const char* changed = written ? "is being" : "its base or another view of its base has been";
+  const bool inference = t->has(kViewInference);
+  if (inference || t->has(kViewNoGrad)) {
+    const char* block = inference ? "inference_mode" : "no_grad";
+    fail(has_node ? output + " is a view of a view which was created in" : "A view was created in",
+         inference ? " inference mode and " : " no_grad mode and ", changed, " modified inplace ",
+         inference ? "in normal mode." : "with grad mode enabled.",
+         " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+         "the view and the inplace either both inside the ", block, " block (if you don't want the inplace to be tracked) or "
+         "both outside (if you want the inplace to be tracked).");
+  }
+  fail(has_node ? output : "This", " is a view and ", changed, " modified inplace.",
+       t->has(kViewMultiple)
+           ? " This view is the output of a function that returns multiple views. Such functions do not allow the output "
+             "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+           : " This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
+             "logic to handle view+inplace would override the custom backward associated with the custom Function, leading "
+             "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+             "Function.");
+}
+
 // Whether history and modes allow an operation to change this tensor in place.
-void check_changeable(const char* operation, TensorImpl* t) {
+void check_changeable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
   const Context& now = context();
   if (t->has(kInference)) {
     if (!now.inference) {
       fail("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-           "tensor before doing inplace update. (", operation, ")");
+           "tensor before doing inplace update. (", operation, form, ")");
     }
     return;
   }
-  if (!now.grad_enabled) return;
-  const bool needs = needs_grad(t);
-  if (needs && !t->grad_fn) {
-    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, " on ", describe(t),
-         ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
-  }
-  if (t->base && t->base->requires_grad() && !t->base->grad_fn && !t->has(kViewNoGrad)) {
-    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, " on ",
+  if (!now.grad_enabled || !differentiable) return;
+  if (t->base && (t->flags & kViewLimits)) fail_limited_view(t, true);
+  if (!needs_grad(t)) return;
+  if (t->base && t->base->requires_grad() && !t->base->grad_fn) {
+    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ",
          describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
   }
-}
-
-// One of several views made together cannot be given a history of its own.
-void check_single_view(TensorImpl* t) {
-  if (!t->has(kViewMultiple)) return;
-  fail(t->has(kViewNoGrad) ? std::string("A view was created in no_grad mode and is being modified inplace with grad mode enabled.")
-                           : "Output " + std::to_string(t->output_nr) + " of " + (t->grad_fn ? t->grad_fn->name() : "a function") +
-                                 " is a view and is being modified inplace.",
-       " This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
-       "modified inplace. You should replace the inplace operation by an out-of-place one.");
+  if (!t->grad_fn) {
+    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ", describe(t),
+         ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
+  }
 }
 
 }  // namespace
 
-void check_writable(const char* operation, TensorImpl* t) {
+void check_writable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
   ensure_value(t);
   if (t->storage->read_later) force_readers();
   if (may_overlap_itself(t)) {
     fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-         "Please clone() the tensor before performing the operation. (", operation, " on ", describe(t),
+         "Please clone() the tensor before performing the operation. (", operation, form, " on ", describe(t),
          " with strides ", shape_text(t->strides()), ")");
   }
-  check_changeable(operation, t);
+  check_changeable(operation, form, t, differentiable);
 }
 
 void note_write(TensorImpl* t) {
@@ -285,32 +311,37 @@ void check_result_fits(const OpTable& table, DType result, const TensorImpl* t, 
 
 }  // namespace
 
+namespace {
+
+void refresh_view_history(TensorImpl* t) {
+  if (t->flags & kViewLimits) fail_limited_view(t, false);
+  t->view_version = t->storage->version;
+  set_history(t, record_view_again(Tensor::share(t->base), Tensor::share(t)), 0);
+}
+
+}  // namespace
+
 void rebase_history(TensorImpl* t, Node* node, int output_nr) {
-  if (t->grad_fn) release(t->grad_fn);
-  t->grad_fn = node;
-  t->output_nr = static_cast<uint16_t>(output_nr);
-  t->flags |= kRequiresGrad;
+  set_history(t, node, output_nr);
   if (!t->base) return;
   Tensor base = Tensor::share(t->base);
-  Node* written = record_view_write(base, Tensor::share(t));
-  if (base->grad_fn) release(base->grad_fn);
-  base->grad_fn = written;
-  base->output_nr = 0;
-  base->flags |= kRequiresGrad;
-  t->view_version = t->storage->version - 1;  // derived anew from the base when next asked for
+  set_history(base.get(), record_view_write(base, Tensor::share(t)), 0);
   refresh_view_history(t);
 }
 
-void refresh_view_history(TensorImpl* t) {
-  t->view_version = t->storage->version;
-  // A view made without gradient joins in only once its base has a history of its own.
-  if (t->has(kViewNoGrad) && !t->requires_grad() && !t->base->grad_fn) return;
-  if (t->base->base || !t->base->requires_grad() || !is_differentiable(t->dtype)) return;
-  Node* again = record_view_again(Tensor::share(t->base), Tensor::share(t));
-  if (t->grad_fn) release(t->grad_fn);
-  t->grad_fn = again;
-  t->output_nr = 0;
-  t->flags |= kRequiresGrad;
+bool view_needs_grad(TensorImpl* t) {
+  const TensorImpl* base = t->base;
+  if (!base->requires_grad() || !is_differentiable(t->dtype)) {
+    t->view_version = t->storage->version;
+  } else if (t->view_version != t->storage->version) {
+    refresh_view_history(t);
+  } else if (!t->requires_grad()) {
+    // Made before its base required a gradient, or without recording: a leaf of its own, as in PyTorch.
+    Node* cut = std::exchange(t->grad_fn, nullptr);
+    t->flags |= kRequiresGrad;
+    if (cut) release(cut);
+  }
+  return t->requires_grad();
 }
 
 namespace {
@@ -319,23 +350,24 @@ namespace {
 void view_in_place(const OpTable& table, const void* fields, Inputs in) {
   TensorImpl* self = in.data()[0];
   if (self->storage->read_later) force_readers();
-  check_changeable(std::string(table.name()).append("_").c_str(), self);
+  check_changeable(table.name(), "_", self, shows_requires_grad(self));
   Meta meta;
   table.infer(fields, in, &meta);
   const bool record = context().grad_enabled && !context().inference && needs_grad(self);
-  if (record) check_single_view(self);
   const Tensor before = alias(in[0]);
   const Tensor shown = alias(in[0], meta.shape(), meta.stride_span(), meta.offset);
   swap_contents(self, shown.get());
   note_write(self);
   if (!record) return;
   before->flags |= kRequiresGrad;
-  before->grad_fn = std::exchange(self->grad_fn, nullptr);
-  before->output_nr = std::exchange(self->output_nr, 0);
+  before->grad_fn = self->grad_fn;
+  retain(before->grad_fn);
+  before->output_nr = self->output_nr;
   TensorImpl* old[] = {before.get()};
   Tensor out[] = {in[0]};
-  self->grad_fn = record_node(table, fields, Inputs(old, 1), out, 1, nullptr);
-  extra_of(self->grad_fn).name = std::string(table.struct_name) + "Backward1";
+  Node* n = record_node(table, fields, Inputs(old, 1), out, 1, nullptr);
+  extra_of(n).name = std::string(table.struct_name) + "Backward1";
+  set_history(self, n, 0);
   self->view_version = self->storage->version;
 }
 
@@ -348,7 +380,7 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     check_inputs(table, in);
     for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
     if (table.traits & kView) return view_in_place(table, fields, in);
-    check_writable(std::string(table.name()).append("_").c_str(), self);
+    check_writable(table.name(), "_", self, any_shows_grad(in));
     if (table.compose) {
       TensorImpl* pair[] = {self, nullptr};
       // What the composition saves of the tensor must not be what is about to be overwritten.
@@ -374,7 +406,6 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     check_result_fits(table, meta.dtype, self, in, "in place,");
     const bool record = now.grad_enabled && !now.inference && any_needs_grad(in) && is_differentiable(self->dtype) &&
                         !(table.traits & kNeverDifferentiable);
-    if (record) check_single_view(self);
     // Inputs over the same memory, other than the tensor itself, are read from a copy.
     std::vector<Tensor> copies;
     std::vector<TensorImpl*> safe(in.data(), in.data() + in.size());
@@ -392,7 +423,9 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
       for (int i = 0; i < in.size(); ++i) {
         if (in.data()[i] && in.data()[i]->requires_grad()) mask |= table.saves.for_input[std::min(i, 3)];
       }
-      if (mask & input(0)) before = detached_copy(in[0]);
+      for (int i = 0; i < std::min(in.size(), 16); ++i) {  // y.mul_(y) saves itself as the other factor
+        if (in.data()[i] == self && (mask & input(i)) && !before) before = detached_copy(in[0]);
+      }
     }
     Tensor out[3];
     out[0] = Tensor::share(self);
@@ -451,7 +484,7 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
       }
       check_out_dtype(table, result.dtype(), out[0].get(), in);
       resize_output(out[0].get(), result.sizes());
-      check_writable(std::string(table.name()).c_str(), out[0].get());
+      check_writable(table.name(), "", out[0].get(), false);
       copy_into(out[0], result);
       return note_write(out[0].get());
     }
@@ -462,7 +495,7 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     for (int k = 0; k < table.outputs; ++k) {
       check_out_dtype(table, metas[k].dtype, out[k].get(), in);
       resize_output(out[k].get(), metas[k].shape());
-      check_writable(std::string(table.name()).c_str(), out[k].get());
+      check_writable(table.name(), "", out[k].get(), false);
     }
     if (table.traits & kView) {
       copy_into(out[0], make_view(in[0], metas[0]));

@@ -38,18 +38,28 @@ inline void ensure_value(TensorImpl* t) {
 // Computes into tensors that exist already; used by every schedule.
 void run_operation(const OpTable& table, const void* fields, Inputs in, Tensor* out);
 
-// Whether backward has to reach this tensor. A view whose base was written to takes its base's history.
-void refresh_view_history(TensorImpl* t);
+// Whether backward has to reach this tensor. A view whose base was written to takes its base's history,
+// which throws where the view was made in a way that forbids it (kViewLimits).
+bool view_needs_grad(TensorImpl* t);
 inline bool needs_grad(TensorImpl* t) {
-  if (t->base && t->storage && t->view_version != t->storage->version) refresh_view_history(t);
+  if (t->base && t->storage &&
+      ((t->base->flags & ~t->flags & kRequiresGrad) || t->view_version != t->storage->version)) {
+    return view_needs_grad(t);
+  }
   return t->flags & kRequiresGrad;
+}
+// The same for those who only look: never throws, changes nothing.
+inline bool shows_requires_grad(const TensorImpl* t) {
+  return (t->flags & kRequiresGrad) || (t->base && t->base->requires_grad() && is_differentiable(t->dtype));
 }
 
 // Refuses a device that this build cannot compute on: the one place that says so.
 void check_device(Device device);
 
 // Call before and after something writes into `t` outside an operation's in-place form.
-void check_writable(const char* operation, TensorImpl* t);
+// `form` ends the operation's name in messages; `differentiable`: what is written, or what it is written
+// to, has a history.
+void check_writable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable);
 void note_write(TensorImpl* t);
 // `t` now comes from result `output_nr` of `node`; the base of a view is brought along.
 void rebase_history(TensorImpl* t, Node* node, int output_nr);

@@ -2,6 +2,7 @@
 // parsed arguments all derive from this one walk; none of them is ever written by hand.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -79,14 +80,22 @@ uint64_t field_hash(const T& v) {
 template <class T>
 uint64_t field_hash(const std::optional<T>& v) { return v ? mix(1, field_hash(*v)) : 0; }
 
+// As Python writes it: the shortest text that reads back as the same number.
+inline std::string number_text(double v) {
+  char room[32];
+  std::string text(room, std::to_chars(room, room + sizeof room, v).ptr);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
 template <class T>
 std::string field_text(const T& v) {
   if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";
   else if constexpr (std::is_same_v<T, DType>) return dtype_name(v);
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<int>(v));
+  else if constexpr (std::is_floating_point_v<T>) return number_text(v);
   else if constexpr (std::is_arithmetic_v<T>) return std::to_string(v);
   else if constexpr (std::is_same_v<T, Scalar>)
-    return v.is_floating() ? std::to_string(v.floating) : std::to_string(v.integer);
+    return v.is_floating() ? number_text(v.floating) : std::to_string(v.integer);
   else if constexpr (std::is_same_v<T, Device>) return device_name(v);
   else if constexpr (std::is_same_v<T, Dims>) return shape_text(v);
   else if constexpr (std::is_same_v<T, std::string>) return v;

@@ -37,6 +37,7 @@ void finish_node(Node* n) {
   if (n->site_code) release_code(n->site_code);
   if (n->extra) {
     if (n->extra->hooks) python.release(n->extra->hooks);
+    if (n->extra->metadata) python.release(n->extra->metadata);
     delete n->extra;
   }
   block_release(n, n->bytes);
@@ -63,8 +64,25 @@ void node_destroy(Node* n) {
 // For tensor.cpp, which lies below and knows nodes only by name.
 void release_node(Node* n) { release(n); }
 
+void keep_gradient(TensorImpl* t) {
+  if (!t->grad_fn || t->has(kRetainsGrad)) return;
+  t->flags |= kRetainsGrad;
+  extra_of(t->grad_fn).retained.push_back(t);
+}
+
 void forget_retained(TensorImpl* t) {
   if (t->grad_fn && t->grad_fn->extra) std::erase(t->grad_fn->extra->retained, t);
+  t->flags &= ~kRetainsGrad;
+}
+
+void set_history(TensorImpl* t, Node* node, int output_nr) {
+  const bool retains = t->has(kRetainsGrad);
+  if (retains) forget_retained(t);
+  Node* before = std::exchange(t->grad_fn, node);
+  t->output_nr = static_cast<uint16_t>(output_nr);
+  t->flags |= kRequiresGrad;
+  if (retains) keep_gradient(t);
+  if (before) release(before);
 }
 
 // A result that dies before it was computed is no longer waited for.
@@ -87,18 +105,13 @@ std::string Node::name() const {
 
 // ---- leaves ------------------------------------------------------------------------------------
 
+// Has no rule of its own: core/autograd, which knows hooks and gradient modes, adds to the leaf's `.grad`.
 struct AccumulateGrad {
   static constexpr Schema schema{"AccumulateGrad(Tensor gradient) -> Tensor"};
   static constexpr uint32_t traits = kInternal;
   static constexpr const char* backward_name = "AccumulateGrad";
   Tensor variable;
-
-  // The one rule that ends a chain; set by core/autograd, which knows hooks and gradient modes.
-  static void vjp(Backward& b);
 };
-extern void (*accumulate_into_leaf)(const Tensor& variable, const Tensor& gradient);
-void (*accumulate_into_leaf)(const Tensor&, const Tensor&) = nullptr;
-void AccumulateGrad::vjp(Backward& b) { accumulate_into_leaf(b.op<AccumulateGrad>().variable, b.grad()); }
 
 namespace {
 
@@ -250,7 +263,7 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
       TensorImpl* t = nullptr;
       if (index >= 16) {
         if (!deferred) t = alias(out[index - 16]).detach_ref();  // else save_results() brings it
-      } else if (index == 0 && original_self) {
+      } else if (original_self && index < n_in && in.data()[index] == in.data()[0]) {
         t = original_self;
         retain(t);
       } else if (index < n_in && in.data()[index]) {

@@ -39,7 +39,8 @@ enum NodeFlag : uint8_t {
 // Hooks and Python-side companions, made when first needed.
 struct NodeExtra {
   void* python = nullptr;     // the one Python object for this node, not owned
-  void* hooks = nullptr;      // owned Python object: see bind/hooks.cpp
+  void* hooks = nullptr;      // owned Python dict: see bind/node_type.cpp
+  void* metadata = nullptr;   // owned Python dict, the user's
   std::vector<TensorImpl*> retained;  // results whose gradient is to be kept (retain_grad); not owned
   std::string module_path;
   std::string name;           // of a custom function
@@ -139,6 +140,13 @@ std::string cut_text(const TensorImpl* t);
 // Notes that a value with history leaves the graph at this line (item, tolist, numpy).
 void note_value_read(TensorImpl* t);
 std::string last_read_text();
+
+// `t` now comes from result `output_nr` of `node`, which is handed over.
+void set_history(TensorImpl* t, Node* node, int output_nr);
+// retain_grad(): the gradient of a result is kept in its `.grad`. The wish follows the tensor when an
+// in-place operation gives it another node.
+void keep_gradient(TensorImpl* t);
+void forget_retained(TensorImpl* t);
 
 // Frees what the node kept for backward.
 void release_saved(Node* n);

@@ -124,17 +124,28 @@ void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out)
 
   TensorImpl* result = out[0].get();
   const bool predicate = rule.promote == Promote::Compare || rule.promote == Promote::Predicate;
-  // Small, contiguous and of one dtype: nothing to arrange.
+  // Small and contiguous: single elements are spread out here, and nothing else needs to be arranged.
+  constexpr int64_t kMostSpread = 256;
   bool plain = result->is_contiguous() && result->dtype == (predicate ? DType::Bool : compute) && result->numel <= 4096;
-  for (int i = 0; i < in.size() && plain; ++i) {
-    const TensorImpl* t = in[i].get();
-    plain = t->is_contiguous() && t->numel == result->numel &&
-            t->dtype == (i == 0 && rule.promote == Promote::SelectSecond ? DType::Bool : compute);
-  }
   if (plain) {
+    alignas(64) char spread[3][kMostSpread * sizeof(double)];
     const char* data[3] = {};
-    for (int i = 0; i < in.size(); ++i) data[i] = in[i]->data;
-    return tile(functor, result->numel, result->data, data[0], data[1], data[2]);
+    for (int i = 0; i < in.size() && plain; ++i) {
+      const TensorImpl* t = in[i].get();
+      const DType wanted = i == 0 && rule.promote == Promote::SelectSecond ? DType::Bool : compute;
+      if (t->is_contiguous() && t->numel == result->numel && t->dtype == wanted) {
+        data[i] = t->data;
+      } else if (t->numel == 1 && result->numel <= kMostSpread) {
+        alignas(16) char element[16];
+        if (t->dtype == wanted) std::memcpy(element, t->data, item_size(wanted));
+        else cpu::tile_table().of_cast(t->dtype, wanted)(nullptr, 1, element, t->data, nullptr, nullptr);
+        cpu::tile_table().fill[cpu::item_size_index(item_size(wanted))](result->numel, spread[i], element);
+        data[i] = spread[i];
+      } else {
+        plain = false;
+      }
+    }
+    if (plain) return tile(functor, result->numel, result->data, data[0], data[1], data[2]);
   }
 
   cpu::PointwiseCall call;

@@ -278,7 +278,7 @@ struct Gcd {
 };
 struct Lcm {
   template <class T> WEFT_FN T operator()(T a, T b) const {
-    const auto divisor = static_cast<Wrap<T>>(Gcd{}(a, b));
+    const Wrap<T> divisor = unsigned_magnitude(Gcd{}(a, b));
     const Wrap<T> reduced = unsigned_magnitude(a) / (divisor == 0 ? Wrap<T>{1} : divisor);
     const Wrap<T> multiple = reduced * unsigned_magnitude(b);
     // What overflowed keeps PyTorch's sign: never negative in 32 and 64 bits, cut off below.

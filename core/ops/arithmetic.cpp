@@ -203,9 +203,9 @@ struct DivRounded {
     if (!rounding_mode) return div(in[0], in[1]);
     if (*rounding_mode == "floor") return floor_divide(in[0], in[1]);
     if (*rounding_mode == "trunc") {
-      const bool integers = is_integral(in[0].dtype()) && is_integral(in[1].dtype());
-      // PyTorch rounds the quotient to half precision before it is cut off.
-      return integers ? call(op_TruncDivide, TruncDivide{}, in[0], in[1]) : trunc(div(in[0], in[1]));
+      // In half precision PyTorch rounds the quotient before it is cut off.
+      const bool half = item_size(in[0].dtype()) == 2 && is_floating(in[0].dtype());
+      return half ? trunc(div(in[0], in[1])) : call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
     }
     fail("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
   }
@@ -312,8 +312,14 @@ Tensor power_of_number(const Tensor& base, const Scalar& exponent) {
   const bool stays_integral = is_integral(base.dtype()) && !exponent.is_floating();
   if (stays_integral && value < 0) fail("Integers to negative integer powers are not allowed.");
   if (value == 2 && (stays_integral || is_floating(base.dtype()))) return square(base);
-  if (value == 0.5 && is_floating(base.dtype())) return sqrt(base);
-  return call(op_PowNumber, PowNumber{}, base, wrapped_number(exponent));
+  if (base.dtype() == DType::Float32 || base.dtype() == DType::Float64) {
+    if (value == 0.5) return sqrt(base);
+    if (value == -0.5) return rsqrt(base);
+    if (value == -1) return reciprocal(base);
+  }
+  const Tensor number = wrapped_number(exponent);
+  refuse_overflow(number, base.dtype());
+  return call(op_PowNumber, PowNumber{}, base, number);
 }
 
 }  // namespace
@@ -425,6 +431,16 @@ struct Addcdiv {
   }
 };
 WEFT_OP(Addcdiv);
+
+void refuse_overflow(const Tensor& number, DType type) {
+  if (!number->has(kWrappedNumber) || number.dtype() != DType::Int64 || !is_integral(type) || type == DType::Bool) return;
+  const int64_t value = *number.data<int64_t>();
+  const int bits = item_size(type) * 8;
+  const int64_t half_range = int64_t{1} << (bits - 1);
+  const bool fits = bits == 64 || (type == DType::UInt8 ? value >= 0 && value <= 255
+                                                        : value >= -half_range && value < half_range);
+  if (!fits) fail("value cannot be converted to type ", dtype_name(type), " without overflow (it is ", value, ")");
+}
 
 // ---- for other rules -----------------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ WEFT_OP(Heaviside);
     static constexpr Schema schema{#name "(Tensor self, Tensor|Scalar " #bound ") -> Tensor"};    \
     static constexpr Pointwise pointwise{Elementwise::kernel};                                    \
     static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                     \
+    void check(Inputs in) const { refuse_overflow(in[1], in[0].dtype()); }                        \
     static void vjp(Backward& b) {                                                                \
       const Tensor x = b.input(0), limit = b.input(1);                                            \
       if (b.needs(0)) b.set(0, keep_where(inside(x, limit), b.grad()));                           \
@@ -147,6 +148,10 @@ struct ClampBoth {
   static constexpr Saves saves{{input(0) | input(1) | input(2), input(0) | input(1) | input(2), input(0) | input(1) | input(2)}};
   static constexpr const char* backward_name = "ClampBackward0";
 
+  void check(Inputs in) const {
+    refuse_overflow(in[1], in[0].dtype());
+    refuse_overflow(in[2], in[0].dtype());
+  }
   // Bounds in the wrong order: everything becomes the upper one.
   static void vjp(Backward& b) {
     const Tensor x = b.input(0), low = b.input(1), high = b.input(2);

@@ -46,7 +46,7 @@ struct Cast {
 WEFT_OP(Cast);
 
 struct Copy {
-  static constexpr Schema schema{"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"};
+  static constexpr Schema schema{"copy(Tensor self, Tensor|Scalar src, bool non_blocking=False) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf;
   static constexpr const char* backward_name = "CopyBackwards";
   bool non_blocking;

@@ -635,11 +635,13 @@ struct Triangle {
     if (upper) return {std::max<int64_t>(at, 0), column - std::max<int64_t>(at, 0)};
     return {0, std::min(at + 1, column)};
   }
-  int64_t count() const {
-    int64_t n = 0;
-    for (int64_t r = 0; r < row; ++r) n += in_row(r).count;
-    return n;
+  // On and below diagonal `at`: rows that grow by one, then full ones.
+  int64_t count_lower(int64_t at) const {
+    const int64_t first = std::min(std::max<int64_t>(0, -at), row);
+    const int64_t full = std::clamp(column - at, first, row);
+    return (full - first) * (first + full + 2 * at + 1) / 2 + (row - full) * column;
   }
+  int64_t count() const { return upper ? row * column - count_lower(offset - 1) : count_lower(offset); }
   void infer(const char* name, const CreationOptions& options, Meta* out) {
     if (row < 0) fail("row must be non-negative, got ", row);
     if (column < 0) fail("column must be non-negative, got ", column);
@@ -652,7 +654,9 @@ struct Triangle {
   }
   template <class T>
   void fill(T* rows, T* columns) const {
-    for (int64_t r = 0; r < row; ++r) {
+    // Rows without elements may be very many: those before the first and after the last are skipped.
+    const T* end = columns;
+    for (int64_t r = std::max<int64_t>(0, upper ? 0 : -offset); rows != end; ++r) {
       const Run run = in_row(r);
       for (int64_t c = run.first; c < run.first + run.count; ++c) {
         *rows++ = static_cast<T>(r);

@@ -7,6 +7,7 @@ namespace weft {
 
 Tensor square(const Tensor& a);
 Tensor rsqrt(const Tensor& a);
+Tensor reciprocal(const Tensor& a);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor copysign(const Tensor& a, const Tensor& b);
 Tensor isfinite(const Tensor& a);
@@ -29,6 +30,9 @@ inline void refuse_two_numbers(Inputs in) {
     fail(ErrorKind::Type, "received two numbers: at least one of the arguments must be a Tensor");
   }
 }
+
+// For those whose Python number must be a value of the tensor's integer dtype.
+void refuse_overflow(const Tensor& number, DType type);
 
 // The gradient, or zero. As a product with 0 and 1 it would let NaN and infinity through.
 inline Tensor keep_where(const Tensor& condition, const Tensor& gradient) {

@@ -185,7 +185,8 @@ void run_median_of_all(const Tensor& a, bool ignore_nan, const Tensor& out) {
   const Tensor flat = a->is_contiguous() ? a : detached_copy(a);
   const int64_t size = a.numel(), step = item_size(a.dtype()), no_step = 0;
   Unlocked unlocked(size >= 16 * 1024);
-  cpu::median(a.dtype(), ignore_nan, {flat->data, 1, &size, &step}, {out->data, 1, &size, &no_step}, {nullptr, 1, &size, &no_step}, 0);
+  const cpu::Strided x{flat->data, 1, &size, &step}, value{out->data, 1, &size, &no_step}, no_index{nullptr, 1, &size, &no_step};
+  cpu::median(a.dtype(), ignore_nan, x, value, no_index, 0);
 }
 
 void run_median(const Tensor& a, int64_t dim, bool ignore_nan, Tensor* out) {

@@ -20,18 +20,16 @@ DType common_dtype(Inputs in) {
   return result.get();
 }
 
-void check_present(const char* name, Inputs in) {
-  for (int i = 0; i < in.size(); ++i) {
-    if (!in[i]) fail(ErrorKind::Type, name, "(): expected Tensor as element ", i, " in argument 0, but got NoneType");
-  }
+void check_present(const char* name, const TensorImpl* t, int position) {
+  if (!t) fail(ErrorKind::Type, name, "(): expected Tensor as element ", position, " in argument 0, but got NoneType");
 }
 
 // Tensors of shape (0,) are skipped whatever the shape of the others: an empty list once looked so.
-bool is_skipped(const Tensor& t) { return t.ndim() == 1 && t.size(0) == 0; }
+bool is_skipped(const TensorImpl* t) { return t->ndim == 1 && t->dims[0] == 0; }
 
 bool all_channels_last(Inputs in, int64_t memory_format) {
   for (int i = 0; i < in.size(); ++i) {
-    if (is_skipped(in[i])) continue;
+    if (is_skipped(in[i].get())) continue;
     if (in[i]->is_contiguous() || !is_laid_out(in[i], memory_format)) return false;
   }
   return true;
@@ -84,33 +82,35 @@ struct CatParts {
 
   void infer(Inputs in, Meta* out) const {
     if (in.size() == 0) fail(ErrorKind::Value, "torch.cat(): expected a non-empty list of Tensors");
-    check_present("cat", in);
+    const TensorImpl* model = nullptr;
+    int64_t at = 0, total = 0;
     for (int i = 0; i < in.size(); ++i) {
-      if (in[i].ndim() == 0) fail("zero-dimensional tensor (at position ", i, ") cannot be concatenated");
-    }
-    int first = 0;
-    while (first < in.size() - 1 && is_skipped(in[first])) ++first;
-    const Tensor& model = in[first];
-    const int64_t at = wrap_dim(dim, model.ndim());
-    out->set(common_dtype(in), model->device, model.sizes());
-    int64_t total = 0;
-    for (int i = 0; i < in.size(); ++i) {
-      const Tensor& t = in[i];
+      const TensorImpl* t = in[i].get();
+      check_present("cat", t, i);
+      if (t->ndim == 0) fail("zero-dimensional tensor (at position ", i, ") cannot be concatenated");
       if (is_skipped(t)) continue;
-      if (t.ndim() != model.ndim()) {
-        fail("Tensors must have same number of dimensions: got ", model.ndim(), " and ", t.ndim());
+      if (!model) {
+        model = t;
+        at = wrap_dim(dim, t->ndim);
+      } else if (t->ndim != model->ndim) {
+        fail("Tensors must have same number of dimensions: got ", int{model->ndim}, " and ", int{t->ndim});
       }
-      for (int d = 0; d < t.ndim(); ++d) {
-        if (d == at || t.size(d) == model.size(d)) continue;
-        fail("Sizes of tensors must match except in dimension ", at, ". Expected size ", model.size(d), " but got size ",
-             t.size(d), " for tensor number ", i, " in the list.");
+      for (int d = 0; d < t->ndim; ++d) {
+        if (d == at || t->dims[d] == model->dims[d]) continue;
+        fail("Sizes of tensors must match except in dimension ", at, ". Expected size ", model->dims[d], " but got size ",
+             t->dims[d], " for tensor number ", i, " in the list.");
       }
-      total += t.size(static_cast<int>(at));
+      total += t->dims[at];
     }
+    if (!model) {  // all are skipped
+      model = in[0].get();
+      at = wrap_dim(dim, 1);
+    }
+    out->set(common_dtype(in), model->device, model->sizes());
     out->sizes[at] = total;
     checked_numel(out->shape());
-    if (out->ndim == 4 && all_channels_last(in, kChannelsLast)) lay_out(out, kChannelsLast, model);
-    if (out->ndim == 5 && all_channels_last(in, kChannelsLast3d)) lay_out(out, kChannelsLast3d, model);
+    if (out->ndim == 4 && all_channels_last(in, kChannelsLast)) lay_out(out, kChannelsLast, Tensor());
+    if (out->ndim == 5 && all_channels_last(in, kChannelsLast3d)) lay_out(out, kChannelsLast3d, Tensor());
   }
   void run(Inputs in, Tensor* out) const {
     const Tensor& result = out[0];
@@ -157,7 +157,7 @@ struct Cat {
     int64_t start = 0;
     for (int i = 0; i < in.size(); ++i) {
       parts.starts[i] = start;
-      if (!in[i] || is_skipped(in[i])) continue;
+      if (!in[i] || is_skipped(in[i].get())) continue;
       const int64_t at = dim < 0 ? dim + in[i].ndim() : dim;
       if (at >= 0 && at < in[i].ndim()) start += in[i].size(static_cast<int>(at));
     }
@@ -177,7 +177,7 @@ struct Stack {
 
   void infer(Inputs in, Meta* out) const {
     if (in.size() == 0) fail("stack expects a non-empty TensorList");
-    check_present("stack", in);
+    for (int i = 0; i < in.size(); ++i) check_present("stack", in[i].get(), i);
     const Tensor& model = in[0];
     const int64_t at = wrap_dim(dim, model.ndim() + 1);
     for (int i = 1; i < in.size(); ++i) {

@@ -43,7 +43,9 @@ void check_target_shape(IntSpan input, IntSpan target) {
     }
     return;
   }
-  if (target.size() == ndim - 1 && target[0] == input[0] && std::equal(target.begin() + 1, target.end(), input.begin() + 2)) return;
+  const bool fits = target.size() == ndim - 1 && target[0] == input[0] &&
+                    std::equal(target.begin() + 1, target.end(), input.begin() + 2);
+  if (fits) return;
   const int64_t target_batch = target.empty() ? 0 : target[0];
   if (target_batch != input[0]) {
     fail(ErrorKind::Value, "Expected input batch_size (", input[0], ") to match target batch_size (", target_batch, ").");
@@ -67,7 +69,9 @@ void check_targets(IntSpan input, const Tensor& target, const Tensor& weight, DT
     fail("weight tensor should be defined either for all ", classes, " classes or no classes but got weight tensor of shape: ",
          shape_text(weight.sizes()));
   }
-  if (weight.dtype() != dtype) fail("expected scalar type ", dtype_name(dtype), " but found ", dtype_name(weight.dtype()), " (weight)");
+  if (weight.dtype() != dtype) {
+    fail("expected scalar type ", dtype_name(dtype), " but found ", dtype_name(weight.dtype()), " (weight)");
+  }
 }
 
 [[gnu::cold]] void fail_target(const cpu::TargetStatus& status) {
@@ -162,6 +166,11 @@ struct NllLossGrad {
 
   void infer(Inputs in, Meta* out) const {
     check_targets(sizes, in[1], in[2], in[0].dtype());
+    const int64_t places = reduction == kNone ? in[1].numel() : 1;
+    if (in[0].numel() != places || in[3].numel() != 1 || !is_floating(in[3].dtype()) || item_size(in[3].dtype()) < 4) {
+      fail("nll_loss_grad(): ", places, " gradients and one total weight expected, got ", describe(in[0].get()), " and ",
+           describe(in[3].get()));
+    }
     out->set(in[0].dtype(), in[0]->device, sizes);
   }
   void run(Inputs in, Tensor* out) const {
@@ -327,7 +336,8 @@ struct BinaryCrossEntropy {
   static constexpr const char* backward_name = "BinaryCrossEntropyBackward0";
 
   void check(Inputs in) const {
-    if (in[0].dtype() != in[1].dtype()) fail("Found dtype ", dtype_name(in[1].dtype()), " but expected ", dtype_name(in[0].dtype()));
+    if (in[0].dtype() == in[1].dtype()) return;
+    fail("Found dtype ", dtype_name(in[1].dtype()), " but expected ", dtype_name(in[0].dtype()));
   }
   static void check_values(Inputs in) {
     const Tensor& x = in[0];

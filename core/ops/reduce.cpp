@@ -116,8 +116,8 @@ struct Nansum {
     if (is_floating(in[0].dtype())) require_floating("nansum", out->dtype);
   }
   void run(Inputs in, Tensor* out) const {
-    run_sum(is_floating(in[0].dtype()) ? cpu::Reduction::NanSum : cpu::Reduction::Sum, cpu::Reduction::Any, in[0], ReducedDims(in[0].ndim(), dim),
-            out[0]);
+    const cpu::Reduction kind = is_floating(in[0].dtype()) ? cpu::Reduction::NanSum : cpu::Reduction::Sum;
+    run_sum(kind, cpu::Reduction::Any, in[0], ReducedDims(in[0].ndim(), dim), out[0]);
   }
   static void vjp(Backward& b) {
     const Nansum& op = b.op<Nansum>();

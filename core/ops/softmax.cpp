@@ -1,6 +1,7 @@
 // Softmax, log-softmax, log-sum-exp and the first derivatives of the first two.
 #include "core/ops/softmax.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/kernels/cpu/softmax.h"
@@ -28,7 +29,14 @@ void run_softmax(cpu::Softmax kind, const Tensor& a, int64_t dim, const Tensor& 
   cpu::softmax(kind, x.dtype(), out.dtype(), KernelView(x), KernelView(out), axis(a, dim));
 }
 
-void infer_softmax_grad(Inputs in, Meta* out) { out->like(in[0]); }
+void infer_softmax_grad(const char* name, Inputs in, int64_t dim, Meta* out) {
+  const IntSpan g = in[0].sizes(), y = in[1].sizes();
+  require_floating(name, in[0].dtype());
+  require_floating(name, in[1].dtype());
+  wrap_dim(dim, in[0].ndim());
+  if (!std::equal(g.begin(), g.end(), y.begin(), y.end())) fail(name, "(): ", shape_text(g), " and ", shape_text(y), " differ");
+  out->like(in[0]);
+}
 
 void run_softmax_grad(cpu::Softmax kind, Inputs in, int64_t dim, const Tensor& out) {
   const Tensor y = values_as(in[1], in[0].dtype());
@@ -48,7 +56,7 @@ struct SoftmaxGrad {  // y (g - sum(g y))
   static constexpr const char* backward_name = "SoftmaxBackwardDataBackward0";
   int64_t dim;
 
-  void infer(Inputs in, Meta* out) const { infer_softmax_grad(in, out); }
+  void infer(Inputs in, Meta* out) const { infer_softmax_grad("softmax_grad", in, dim, out); }
   void run(Inputs in, Tensor* out) const { run_softmax_grad(cpu::Softmax::Plain, in, dim, out[0]); }
   static void vjp(Backward& b);
 };
@@ -85,7 +93,7 @@ struct LogSoftmaxGrad {  // g - exp(y) sum(g)
   static constexpr const char* backward_name = "LogSoftmaxBackwardDataBackward0";
   int64_t dim;
 
-  void infer(Inputs in, Meta* out) const { infer_softmax_grad(in, out); }
+  void infer(Inputs in, Meta* out) const { infer_softmax_grad("log_softmax_grad", in, dim, out); }
   void run(Inputs in, Tensor* out) const { run_softmax_grad(cpu::Softmax::Log, in, dim, out[0]); }
   static void vjp(Backward& b) {
     const int64_t dim = b.op<LogSoftmaxGrad>().dim;

@@ -157,9 +157,9 @@ struct Logit {
     const Tensor x = b.input(0);
     const double low = b.op<Logit>().eps.value_or(-1.0);
     const bool clamped = low >= 0;
-    const Tensor inside = logical_and(ge(x, number(clamped ? low : 0.0)), le(x, number(clamped ? 1.0 - low : 1.0)));
+    const Tensor outside = logical_or(lt(x, number(clamped ? low : 0.0)), gt(x, number(clamped ? 1.0 - low : 1.0)));
     const Tensor gradient = b.grad() / (x * (1.0 - x));
-    b.set(0, where(inside, gradient, number(clamped ? 0.0 : std::numeric_limits<double>::quiet_NaN())));
+    b.set(0, where(outside, number(clamped ? 0.0 : std::numeric_limits<double>::quiet_NaN()), gradient));
   }
 };
 WEFT_OP(Logit);

@@ -32,7 +32,8 @@ void infer_moments(const char* name, const Tensor& a, const ReducedDims& dims, c
   }
 }
 
-void run_moments(cpu::Spread kind, const Tensor& a, const ReducedDims& dims, const std::optional<Scalar>& correction, Tensor* out) {
+void run_moments(cpu::Spread kind, const Tensor& a, const ReducedDims& dims, const std::optional<Scalar>& correction,
+                 Tensor* out) {
   const ReductionPlan plan(a.get(), dims);
   Unlocked unlocked(a.numel() >= 64 * 1024);
   cpu::moments(a.dtype(), out[0].dtype(), out[1]->data, out[0]->data, kind, correction ? correction->to_double() : 1.0,
@@ -74,7 +75,9 @@ struct VarMean {
   std::optional<Scalar> correction;
   bool keepdim;
 
-  void infer(Inputs in, Meta* out) const { infer_moments("var", in[0], ReducedDims(in[0].ndim(), dim), correction, keepdim, out); }
+  void infer(Inputs in, Meta* out) const {
+    infer_moments("var", in[0], ReducedDims(in[0].ndim(), dim), correction, keepdim, out);
+  }
   void run(Inputs in, Tensor* out) const {
     run_moments(cpu::Spread::Variance, in[0], ReducedDims(in[0].ndim(), dim), correction, out);
   }
@@ -97,7 +100,9 @@ struct StdMean {
   std::optional<Scalar> correction;
   bool keepdim;
 
-  void infer(Inputs in, Meta* out) const { infer_moments("std", in[0], ReducedDims(in[0].ndim(), dim), correction, keepdim, out); }
+  void infer(Inputs in, Meta* out) const {
+    infer_moments("std", in[0], ReducedDims(in[0].ndim(), dim), correction, keepdim, out);
+  }
   void run(Inputs in, Tensor* out) const {
     run_moments(cpu::Spread::Deviation, in[0], ReducedDims(in[0].ndim(), dim), correction, out);
   }
@@ -239,20 +244,21 @@ struct VectorNorm {
         fail("linalg.vector_norm: dtype should be floating point or complex, but got ", dtype_name(*dtype));
       }
       if (item_size(*dtype) < item_size(a.dtype())) {
-        fail("linalg.vector_norm: the dtype of the input (", dtype_name(a.dtype()), ") should be convertible without narrowing to "
-             "the specified dtype (", dtype_name(*dtype), ")");
+        fail("linalg.vector_norm: the dtype of the input (", dtype_name(a.dtype()), ") should be convertible without narrowing "
+             "to the specified dtype (", dtype_name(*dtype), ")");
       }
     }
     const ReducedDims dims(a.ndim(), dim);
     const double p = ord.to_double();
     if (a.numel() == 0 && (p < 0 || std::isinf(p))) {
       if (!dim || dim->empty()) {
-        fail("linalg.vector_norm cannot compute the ", p, " norm on an empty tensor because the operation does not have an identity");
+        fail("linalg.vector_norm cannot compute the ", p, " norm on an empty tensor because the operation does not have an "
+             "identity");
       }
       for (int d = 0; d < a.ndim(); ++d) {
         if (dims.reduced[d] && a.size(d) == 0) {
-          fail("linalg.vector_norm cannot compute the ", p, " norm on the dimension ", d, " because this dimension is empty and the "
-               "operation does not have an identity");
+          fail("linalg.vector_norm cannot compute the ", p, " norm on the dimension ", d, " because this dimension is empty and "
+               "the operation does not have an identity");
         }
       }
     }

@@ -131,7 +131,8 @@ bool strides_for_view(const Tensor& of, const int64_t* sizes, int ndim, int64_t*
 void set_window_gradient(Backward& b, IntSpan strides, int64_t offset) {
   const Tensor& g = b.grad();
   const IntSpan sizes = b.input_sizes(0);
-  TensorImpl* waiting = g->flags & kPending ? nullptr : b.destination(0);
+  const bool hooked = b.node()->extra != nullptr;  // hooks want to see the gradient itself
+  TensorImpl* waiting = hooked || (g->flags & kPending) ? nullptr : b.destination(0);
   if (waiting && waiting->dtype == g.dtype()) {
     const Tensor window = alias(Tensor::share(waiting), g.sizes(), strides, offset);
     if (!may_overlap_itself(window.get())) {

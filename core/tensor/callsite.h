@@ -32,10 +32,25 @@ extern constinit PythonHooks python;
 
 inline void release_code(void* code) { python.release(code); }
 
+inline thread_local constinit bool keeps_lock = false;
+
+// While it lives, kernels of this thread keep the interpreter lock, however large: other threads must
+// not come in between (two backward passes that add to one `.grad`).
+class Locked {
+ public:
+  Locked() : before_(keeps_lock) { keeps_lock = true; }
+  ~Locked() { keeps_lock = before_; }
+  Locked(const Locked&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Lets other Python threads run while a large kernel works.
 class Unlocked {
  public:
-  explicit Unlocked(bool worthwhile) : state_(worthwhile ? python.release_lock() : nullptr) {}
+  explicit Unlocked(bool worthwhile)
+      : state_(worthwhile && !keeps_lock ? python.release_lock() : nullptr) {}
   ~Unlocked() { if (state_) python.acquire_lock(state_); }
   Unlocked(const Unlocked&) = delete;
 

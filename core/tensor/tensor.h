@@ -26,8 +26,12 @@ enum TensorFlag : uint16_t {
   kInference = 1 << 3,      // made under inference_mode: never recorded, versions not tracked
   kContiguous = 1 << 4,
   kPending = 1 << 5,        // recorded, not computed yet (deferred schedule); `storage` is null
-  kViewNoGrad = 1 << 6,     // a view made under no_grad
-  kViewMultiple = 1 << 7,   // one of several views made by one operation (split, unbind, chunk)
+  // How a view was made that must not be written to under autograd; handed on to its own views.
+  kViewNoGrad = 1 << 6,       // under no_grad
+  kViewMultiple = 1 << 7,     // as one of several views made by one operation (split, unbind, chunk)
+  kViewInFunction = 1 << 11,  // by a custom function
+  kViewInference = 1 << 12,   // under inference_mode, of a normal tensor
+  kViewLimits = kViewNoGrad | kViewMultiple | kViewInFunction | kViewInference,
   kRetainsGrad = 1 << 8,
   kPacked = 1 << 10,        // stands in a node for a value that a saved-tensor hook has packed
   kOwnsPython = 1 << 9,     // the Python object outlived its last reference: see bind/tensor_type.cpp

@@ -50,7 +50,6 @@ def _order(labels: Labels, wanted: Sequence[Label]) -> Shape | None:
     return None if order == tuple(range(len(labels))) else order
 
 
-@functools.lru_cache(maxsize=1024)
 def contraction_of(
     left: Labels, left_shape: Shape, right: Labels, right_shape: Shape, keep: frozenset[Label]
 ) -> Contraction:
@@ -193,11 +192,11 @@ def _parse(equation: str, shapes: Sequence[Shape]) -> tuple[list[Labels], Labels
         named = len(before) + len(after)
         covered = len(shape) - named
         if covered < 0 or (covered > 0 and not dots):
-            ellipsis = "" if dots else " and no ellipsis was given"
+            no_dots = "" if dots else " and no ellipsis was given"
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({named}) "
                 f"{'is more than' if dots else 'does not match'} the number of dimensions "
-                f"({len(shape)}) for operand {index}{ellipsis}"
+                f"({len(shape)}) for operand {index}{no_dots}"
             )
         terms.append((*before, *range(covered, 0, -1), *after))
     most_covered = max(sum(isinstance(label, int) for label in term) for term in terms)

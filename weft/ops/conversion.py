@@ -58,3 +58,9 @@ def is_nonzero(input: Tensor) -> bool:
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether both tensors have the same shape."""
     return self.shape == other.shape
+
+
+@composed(kinds="function")
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype that an operation on these two tensors or numbers computes in."""
+    return _core.result_type(tensor1, tensor2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 from weft import _core
 from weft._core import Tensor
@@ -39,24 +42,31 @@ def _into(operation: str, result: Tensor, out: Tensor | None) -> Tensor:
             f"{operation}(): Expected out tensor to have dtype {result.dtype}, "
             f"but got {out.dtype} instead"
         )
-    return write_out(operation, result, out)  # type: ignore[no-any-return]
+    written: Tensor = write_out(operation, result, out)
+    return written
 
 
 # -- products of vectors ---------------------------------------------------------------------
 
 
-@composed(kinds="function method out")
-def inner(input: Tensor, other: Tensor) -> Tensor:
+@composed(kinds="function method")
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums the products over the last dimension of both: ``input @ other.mT`` for matrices."""
     _check_tensors("inner", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
-        return input * other
+        product = input * other
+        return product if out is None else write_out("inner", product, out)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
-    return tensordot(input, other, dims=([-1], [-1]))
+    _check_same_dtype(input, other)
+    if other.dim() <= 2:
+        return _into("inner", _core.functional["linear"](input, other), out)
+    rows = other.reshape(math.prod(other.shape[:-1]), other.shape[-1])
+    result = _core.functional["linear"](input, rows)
+    return _into("inner", result.reshape([*input.shape[:-1], *other.shape[:-1]]), out)
 
 
 @composed(kinds="function method out")
@@ -353,52 +363,79 @@ def tensordot(
     ``dims`` is their number (the last of ``a`` with the first of ``b``) or two lists of them.
     """
     _check_tensors("tensordot", a=a, b=b)
-    dims_a, dims_b = _tensordot_dims(a, b, dims)
     _check_same_dtype(a, b)
-    for da, db in zip(dims_a, dims_b, strict=True):
-        if a.shape[da] == b.shape[db]:
-            continue
-        # A size of one broadcasts: the other side is summed first.
-        if a.shape[da] == 1:
-            b = b.sum(db, keepdim=True, dtype=b.dtype)
-        elif b.shape[db] == 1:
-            a = a.sum(da, keepdim=True, dtype=a.dtype)
-        else:
-            raise RuntimeError(
-                "contracted dimensions need to match, but first has size "
-                f"{a.shape[da]} in dim {da} and second has size {b.shape[db]} in dim {db}"
-            )
-    labels_a = list(range(a.dim()))
-    labels_b = [a.dim() + d for d in range(b.dim())]
-    for da, db in zip(dims_a, dims_b, strict=True):
-        labels_b[db] = labels_a[da]
-    summed = {labels_a[da] for da in dims_a}
-    keep = frozenset(label for label in (*labels_a, *labels_b) if label not in summed)
-    how = contraction_of(tuple(labels_a), a.shape, tuple(labels_b), b.shape, keep)
+    sum_a, sum_b, how = _plan_tensordot(a.shape, b.shape, _hashable_dims(dims))
+    if sum_a:
+        a = a.sum(sum_a, keepdim=True, dtype=a.dtype)
+    if sum_b:
+        b = b.sum(sum_b, keepdim=True, dtype=b.dtype)
     return _into("tensordot", _contract(a, b, how), out)
 
 
-def _tensordot_dims(a: Tensor, b: Tensor, dims: object) -> tuple[list[int], list[int]]:
+def _hashable_dims(dims: object) -> int | tuple[tuple[int, ...], ...]:
+    """A number of dimensions, or a tuple of them for each side."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     if isinstance(dims, list | tuple) and len(dims) == 1 and isinstance(dims[0], int):
         dims = dims[0]
     if isinstance(dims, int):
-        if dims < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        if dims > min(a.dim(), b.dim()):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        return list(range(a.dim() - dims, a.dim())), list(range(dims))
+        return dims
     if not isinstance(dims, list | tuple) or len(dims) != 2:
         raise RuntimeError(f"tensordot expects dims to be an int or two lists of ints, got {dims}")
-    both = tuple([side] if isinstance(side, int) else list(side) for side in dims)
-    if len(both[0]) != len(both[1]):
+    return tuple([(side,) if isinstance(side, int) else tuple(side) for side in dims])
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan_tensordot(
+    shape_a: tuple[int, ...],
+    shape_b: tuple[int, ...],
+    dims: int | tuple[tuple[int, ...], ...],
+) -> tuple[list[int], list[int], Contraction]:
+    """The dimensions of either side to sum first, and the product that remains."""
+    dims_a, dims_b = _tensordot_dims(len(shape_a), len(shape_b), dims)
+    sizes_a, sizes_b = list(shape_a), list(shape_b)
+    sum_a, sum_b = [], []
+    for da, db in zip(dims_a, dims_b, strict=True):
+        if sizes_a[da] == sizes_b[db]:
+            continue
+        # A size of one broadcasts: the other side is summed first.
+        if sizes_a[da] == 1:
+            sum_b.append(db)
+            sizes_b[db] = 1
+        elif sizes_b[db] == 1:
+            sum_a.append(da)
+            sizes_a[da] = 1
+        else:
+            raise RuntimeError(
+                "contracted dimensions need to match, but first has size "
+                f"{shape_a[da]} in dim {da} and second has size {shape_b[db]} in dim {db}"
+            )
+    labels_a = list(range(len(shape_a)))
+    labels_b = [len(shape_a) + d for d in range(len(shape_b))]
+    for da, db in zip(dims_a, dims_b, strict=True):
+        labels_b[db] = labels_a[da]
+    summed = {labels_a[da] for da in dims_a}
+    keep = frozenset(label for label in (*labels_a, *labels_b) if label not in summed)
+    how = contraction_of(tuple(labels_a), tuple(sizes_a), tuple(labels_b), tuple(sizes_b), keep)
+    return sum_a, sum_b, how
+
+
+def _tensordot_dims(
+    ndim_a: int, ndim_b: int, dims: int | tuple[tuple[int, ...], ...]
+) -> tuple[list[int], list[int]]:
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(ndim_a, ndim_b):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return list(range(ndim_a - dims, ndim_a)), list(range(dims))
+    if len(dims[0]) != len(dims[1]):
         raise RuntimeError(
-            f"both dimension lists should have same length, got {len(both[0])} and {len(both[1])}"
+            f"both dimension lists should have same length, got {len(dims[0])} and {len(dims[1])}"
         )
     wrapped = []
-    for tensor, side in zip((a, b), both, strict=True):
-        positions = [_wrap_dim(d, tensor.dim()) for d in side]
+    for ndim, side in zip((ndim_a, ndim_b), dims, strict=True):
+        positions = [_wrap_dim(d, ndim) for d in side]
         for d in positions:
             if positions.count(d) > 1:
                 raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
@@ -444,18 +481,18 @@ def einsum(*args: object) -> Tensor:
     return result
 
 
-def _equation_of(args: tuple[object, ...]) -> tuple[str, list[Tensor]]:
+def _equation_of(args: tuple[object, ...]) -> tuple[str, list[Any]]:
     if isinstance(args[0], str):
         operands = list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             operands = list(operands[0])
-        return args[0], operands  # type: ignore[return-value]
+        return args[0], operands
     # operand, subscripts, operand, subscripts, ..., and perhaps the result's subscripts
     terms = [_letters(subscripts) for subscripts in args[1::2]]
     equation = ",".join(terms)
     if len(args) % 2:
         equation += "->" + _letters(args[-1])
-    return equation, list(args[: len(args) // 2 * 2 : 2])  # type: ignore[arg-type]
+    return equation, list(args[: len(args) // 2 * 2 : 2])
 
 
 def _letters(subscripts: object) -> str:
@@ -468,7 +505,7 @@ def _letters(subscripts: object) -> str:
     for item in subscripts:
         if item is Ellipsis:
             text += "..."
-        elif not 0 <= item.__index__() < 52:
+        elif not 0 <= operator.index(item) < 52:
             raise ValueError(
                 f"einsum(): subscript {item} in subscript list is not within the valid range "
                 "[0, 52)"

@@ -4,27 +4,33 @@
 namespace weft::cpu::WEFT_ISA {
 namespace {
 
-void words(uint64_t seed, uint64_t counter, int64_t steps, uint32_t* out) {
+// kAtOnce steps, of which the first `wanted` are kept.
+template <int kAtOnce>
+inline void some_words(uint64_t seed, uint64_t counter, int64_t wanted, uint32_t* __restrict__ to) {
   // Word by word first, so that the rounds run in vectors; then interleaved.
-  constexpr int kAtOnce = 64;
   uint32_t w0[kAtOnce], w1[kAtOnce], w2[kAtOnce], w3[kAtOnce];
-  for (int64_t step = 0; step < steps; step += kAtOnce) {
-    for (int i = 0; i < kAtOnce; ++i) {
-      const random::Words made = random::philox(seed, counter + static_cast<uint64_t>(step + i));
-      w0[i] = made.w[0];
-      w1[i] = made.w[1];
-      w2[i] = made.w[2];
-      w3[i] = made.w[3];
-    }
-    const int64_t left = steps - step < kAtOnce ? steps - step : kAtOnce;
-    uint32_t* __restrict__ to = out + 4 * step;
-    for (int64_t i = 0; i < left; ++i) {
-      to[4 * i] = w0[i];
-      to[4 * i + 1] = w1[i];
-      to[4 * i + 2] = w2[i];
-      to[4 * i + 3] = w3[i];
-    }
+  for (int i = 0; i < kAtOnce; ++i) {
+    const random::Words made = random::philox(seed, counter + static_cast<uint64_t>(i));
+    w0[i] = made.w[0];
+    w1[i] = made.w[1];
+    w2[i] = made.w[2];
+    w3[i] = made.w[3];
   }
+  for (int64_t i = 0; i < wanted; ++i) {
+    to[4 * i] = w0[i];
+    to[4 * i + 1] = w1[i];
+    to[4 * i + 2] = w2[i];
+    to[4 * i + 3] = w3[i];
+  }
+}
+
+void words(uint64_t seed, uint64_t counter, int64_t steps, uint32_t* out) {
+  for (; steps > 16; steps -= 64, counter += 64, out += 4 * 64) {
+    some_words<64>(seed, counter, steps < 64 ? steps : 64, out);
+  }
+  // Small tensors take a few steps only.
+  if (steps > 2) return some_words<16>(seed, counter, steps, out);
+  for (; steps > 0; --steps, ++counter, out += 4) some_words<1>(seed, counter, 1, out);
 }
 
 WEFT_FN float unit(const uint32_t* words, int64_t i, float) { return random::unit_float(words[i]); }
