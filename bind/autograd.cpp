@@ -135,9 +135,24 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
   });
 }
+// The line that last wrote into the tensor's memory, as text.
+PyObject* writer_of(PyObject*, PyObject* tensor) {
+  const Storage* s = tensor_argument(tensor)->storage;
+  return PyUnicode_FromString(s ? python.site_text(s->writer_code, s->writer_instruction).c_str() : "");
+}
+
+PyObject* get_current_pass(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(current_pass()); }
+PyObject* is_pass_running(PyObject*, PyObject* id) {
+  return PyBool_FromLong(pass_is_running(static_cast<uint32_t>(PyLong_AsUnsignedLong(id))));
+}
+PyObject* pass_reaches(PyObject*, PyObject* node) {
+  Node* n = node_from(node);
+  return PyBool_FromLong(n && current_pass_reaches(n));
+}
+
 // From now on the cycle collector looks at this tensor: something it owns may refer to it.
 PyObject* track(PyObject*, PyObject* tensor) {
-  if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+  if (is_tensor(tensor) && !PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
   Py_RETURN_NONE;
 }
 
@@ -296,6 +311,10 @@ PyMethodDef functions[] = {
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge, METH_O, nullptr},
     {"_track", track, METH_O, nullptr},
+    {"_writer_of", writer_of, METH_O, nullptr},
+    {"_current_pass", get_current_pass, METH_NOARGS, nullptr},
+    {"_pass_is_running", is_pass_running, METH_O, nullptr},
+    {"_pass_reaches", pass_reaches, METH_O, nullptr},
     {}};
 
 }  // namespace

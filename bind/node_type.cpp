@@ -258,7 +258,7 @@ PyTypeObject* type_named(const std::string& name) {
   if (!type) {
     PyType_Slot no_slots[] = {{0, nullptr}};
     PyType_Spec of_operation = {strdup(("weft.autograd.graph." + name).c_str()), sizeof(PyNode), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC, no_slots};
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, no_slots};
     type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&of_operation, reinterpret_cast<PyObject*>(node_type)));
   }
   return type;

@@ -1,5 +1,6 @@
 // weft.<name>(...) and tensor.<name>(...): one callable per name and form, holding the signatures that
 // share the name and calling straight into the dispatcher.
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -10,9 +11,23 @@
 namespace weft::bind {
 namespace {
 
+constexpr int kMostPlain = 4;
+
 struct Overloads {
   std::string name;
   std::vector<Signature> signatures;
+  // How many tensors alone the first signature takes by position, if it takes nothing but tensors.
+  Py_ssize_t fewest_plain = 1, most_plain = 0;
+
+  void find_plain() {
+    const Signature& first = signatures.front();
+    const auto& parameters = first.parameters;
+    if (parameters.empty() || parameters.size() > kMostPlain || first.table->compose_list || first.result_type) return;
+    if (!(first.forms & (kFunction | kFunctional))) return;
+    for (const Parameter& p : parameters) if (p.kind != ParameterKind::Tensor || p.keyword_only) return;
+    fewest_plain = std::count_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return !p.has_default; });
+    most_plain = static_cast<Py_ssize_t>(parameters.size());
+  }
 };
 
 enum class CallForm : uint8_t { Function, Method, InPlace };
@@ -153,12 +168,32 @@ PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matc
   return results(signature, out);
 }
 
+// Most calls: tensors by position, for an operation that takes nothing else. Null: not such a call.
+PyObject* call_plainly(const Overloads& overloads, PyObject* const* args, Py_ssize_t count) {
+  const Signature& signature = overloads.signatures.front();
+  TensorImpl* tensors[kMostPlain];
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_tensor(args[i])) return nullptr;
+    tensors[i] = impl_of(args[i]);
+  }
+  const auto all = static_cast<Py_ssize_t>(signature.parameters.size());
+  for (Py_ssize_t i = count; i < all; ++i) tensors[i] = nullptr;
+  Tensor out[4];
+  apply(*signature.table, nullptr, Inputs(tensors, static_cast<int>(all)), out);
+  return results(signature, out);
+}
+
 PyObject* vectorcall(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) {
   const auto* op = reinterpret_cast<const PyOp*>(callable);
   PyObject* answer;
   if (overrides_in_use && overridden(callable, args, PyVectorcall_NARGS(flags), names, &answer)) return answer;
   return guarded([&]() -> PyObject* {
-    Arguments arguments{args, PyVectorcall_NARGS(flags), names, nullptr};
+    const Py_ssize_t positional = PyVectorcall_NARGS(flags);
+    if (!names && op->form != CallForm::InPlace && positional >= op->overloads->fewest_plain &&
+        positional <= op->overloads->most_plain) {
+      if (PyObject* result = call_plainly(*op->overloads, args, positional)) return result;
+    }
+    Arguments arguments{args, positional, names, nullptr};
     if (op->form != CallForm::Function) {
       if (arguments.count == 0 || !is_tensor(args[0])) {
         fail(ErrorKind::Type, op->overloads->name, "(): the first argument must be a Tensor, as this is a method of Tensor");
@@ -265,11 +300,21 @@ PyObject* new_op(const Overloads* overloads, CallForm form) {
   return reinterpret_cast<PyObject*>(op);
 }
 
+// A schema as its readers know it: `Options options` stands for the keywords that creation takes.
+std::string spelled_out(std::string_view schema) {
+  static constexpr std::string_view group = "Options options";
+  const size_t at = schema.find(group);
+  if (at == std::string_view::npos) return std::string(schema);
+  return std::string(schema.substr(0, at)) +
+         "DType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False" +
+         std::string(schema.substr(at + group.size()));
+}
+
 PyObject* registry_list(PyObject*, PyObject*) {
   Ref list(PyList_New(0));
   if (!list) return nullptr;
   for (const RegistryEntry& e : registry()) {
-    const std::string schema(e.table->schema.text);
+    const std::string schema = spelled_out(e.table->schema.text);
     const std::string name(e.table->name());
     Ref forms(PyList_New(0));
     static constexpr std::pair<uint8_t, const char*> names[] = {
@@ -309,6 +354,7 @@ bool init_op_functions(PyObject* module) {
   }
   Ref functions(PyDict_New()), functional(PyDict_New());
   for (auto& [name, overloads] : *by_name) {
+    overloads->find_plain();
     uint8_t forms = 0;
     for (const Signature& s : overloads->signatures) forms |= s.forms;
     Ref function(new_op(overloads.get(), CallForm::Function));

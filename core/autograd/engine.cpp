@@ -121,11 +121,20 @@ void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
   if (extra.post_accumulate) hook_runner.after_accumulate(leaf);
 }
 
+class Pass;
+std::vector<const Pass*> running;  // of all threads
+thread_local constinit Pass* innermost = nullptr;
+
 class Pass {
  public:
-  explicit Pass(const BackwardRequest& request) : request_(request), id_(new_task()) {}
+  explicit Pass(const BackwardRequest& request) : request_(request), id_(new_task()), outer_(innermost) {
+    running.push_back(this);
+    innermost = this;
+  }
 
   ~Pass() {
+    innermost = outer_;
+    std::erase(running, this);
     for (Node* n : heap_) {  // only after an error
       if (n->task == id_) {
         for (int k = 0; k < n->outputs; ++k) if (TensorImpl* g = std::exchange(n->waiting_slots()[k], nullptr)) release(g);
@@ -156,6 +165,22 @@ class Pass {
       process(held.n);
     }
     return std::move(captured_);
+  }
+
+  uint32_t id() const { return id_; }
+
+  bool reaches(const Node* n) {
+    if (!needed_.empty() && !needed_.contains(n)) return false;
+    if (reachable_.empty()) {
+      std::vector<const Node*> stack(roots_.begin(), roots_.end());
+      while (!stack.empty()) {
+        Node* from = const_cast<Node*>(stack.back());
+        stack.pop_back();
+        if (!reachable_.insert(from).second) continue;
+        for (uint32_t i = 0; i < from->inputs; ++i) if (Node* p = from->edges()[i].node()) stack.push_back(p);
+      }
+    }
+    return reachable_.contains(n);
   }
 
  private:
@@ -192,7 +217,7 @@ class Pass {
       }
       if (t && request_.into_grad) keep_gradient(t.get());
       const Edge edge = held_edge(t, request_.input_edges, i);
-      edges_held_.push_back(edge.node());
+      targets_.push_back(edge.node());
       if (!request_.into_grad) wanted_[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
       needed_.insert(edge.node());
       lowest = std::min(lowest, edge.node()->sequence);
@@ -234,7 +259,7 @@ class Pass {
       const Tensor& root = request_.roots[i];
       if (root && !needs_grad(root.get())) fail_without_history(root, i);
       const Edge edge = held_edge(root, request_.root_edges, i);
-      edges_held_.push_back(edge.node());
+      roots_.push_back(edge.node());
       const Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
       const IntSpan sizes = edge.node()->result_sizes(edge.output_nr());
       if (!g) {
@@ -419,9 +444,12 @@ class Pass {
   Backward::NeededNodes needed_;
   std::vector<Tensor> captured_;
 
+  Backward::NeededNodes reachable_;  // from the roots; found when first asked for
+  Pass* outer_;  // of a re-entrant pass
+
   struct NodeList : std::vector<Node*> {
     ~NodeList() { for (Node* n : *this) release(n); }
-  } edges_held_;
+  } roots_, targets_;
 };
 
 }  // namespace
@@ -437,6 +465,12 @@ std::vector<Tensor> run_backward(const BackwardRequest& request) {
   }
   return result;
 }
+
+uint32_t current_pass() { return innermost ? innermost->id() : 0; }
+bool pass_is_running(uint32_t id) {
+  return std::any_of(running.begin(), running.end(), [id](const Pass* pass) { return pass->id() == id; });
+}
+bool current_pass_reaches(const Node* n) { return innermost && innermost->reaches(n); }
 
 std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads) {
   if (n->op == &op_AccumulateGrad) {

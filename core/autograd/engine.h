@@ -29,6 +29,12 @@ std::vector<Tensor> run_backward(const BackwardRequest& request);
 // The derivative of one node: the gradients of its inputs, given those of its results.
 std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads);
 
+// The backward pass that runs on this thread, for hooks that gather over one pass; 0 when there is none.
+uint32_t current_pass();
+bool pass_is_running(uint32_t id);
+// Whether that pass goes through this node.
+bool current_pass_reaches(const Node* n);
+
 // Python's hooks, run by bind/. Each may replace the gradients it is given.
 struct HookRunner {
   void (*on_tensors)(Node* n, Tensor* grads) = nullptr;  // those of the results' tensors

@@ -51,8 +51,10 @@ void write_part(const Tensor& window, const Tensor& from) {
 // A small result that is written part by part: each gives some bytes of every row.
 class Rows {
  public:
-  Rows(const Tensor& result, int64_t row_bytes)
-      : out_(result->data), row_bytes_(row_bytes), rows_(result.numel() * item_size(result.dtype()) / row_bytes) {}
+  // A row is what the dimensions from `dim` on hold.
+  Rows(const Tensor& result, int dim, int64_t row_bytes) : out_(result->data), row_bytes_(row_bytes) {
+    for (int d = 0; d < dim; ++d) rows_ *= result.size(d);
+  }
 
   void take(const Tensor& part, int64_t part_bytes) {
     const char* from = part->data;
@@ -62,7 +64,7 @@ class Rows {
 
  private:
   char* out_;
-  int64_t row_bytes_, rows_;
+  int64_t row_bytes_, rows_ = 1;
 };
 
 constexpr int64_t kSmallBytes = 16 * 1024;  // below, starting the general copy costs more than it saves
@@ -108,7 +110,6 @@ struct CatParts {
     }
     out->set(common_dtype(in), model->device, model->sizes());
     out->sizes[at] = total;
-    checked_numel(out->shape());
     if (out->ndim == 4 && all_channels_last(in, kChannelsLast)) lay_out(out, kChannelsLast, Tensor());
     if (out->ndim == 5 && all_channels_last(in, kChannelsLast3d)) lay_out(out, kChannelsLast3d, Tensor());
   }
@@ -121,7 +122,7 @@ struct CatParts {
     for (int i = 0; i < in.size() && small; ++i) small = in[i]->is_contiguous() && in[i].dtype() == result.dtype();
     if (small) {
       const int64_t inner_bytes = result.stride(at) * size;
-      Rows rows(result, result.size(at) * inner_bytes);
+      Rows rows(result, at, result.size(at) * inner_bytes);
       for (int i = 0; i < in.size(); ++i) if (in[i].numel() > 0) rows.take(in[i], in[i].size(at) * inner_bytes);
       return;
     }
@@ -191,7 +192,6 @@ struct Stack {
     std::copy_backward(out->sizes + at, out->sizes + out->ndim, out->sizes + out->ndim + 1);
     out->sizes[at] = in.size();
     ++out->ndim;
-    checked_numel(out->shape());
   }
   void run(Inputs in, Tensor* out) const {
     const Tensor& result = out[0];
@@ -202,7 +202,7 @@ struct Stack {
     for (int i = 0; i < in.size() && small; ++i) small = in[i]->is_contiguous() && in[i].dtype() == result.dtype();
     if (small) {
       const int64_t inner_bytes = result.stride(at) * size;
-      Rows rows(result, result.size(at) * inner_bytes);
+      Rows rows(result, at, result.size(at) * inner_bytes);
       for (int i = 0; i < in.size(); ++i) rows.take(in[i], inner_bytes);
       return;
     }

@@ -1,9 +1,7 @@
 // A product added to something: addmm and its kin, and the linear layer.
-#include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "core/ops/products.h"
-#include "core/tensor/promotion.h"
 
 namespace weft {
 
@@ -56,7 +54,7 @@ Tensor widened(const Tensor& t) {
   return wide;
 }
 
-// result = beta * result + alpha * (a @ b). With beta = 0 the old values do not matter, not even NaN.
+// result = beta * result + alpha * (a @ b). With beta = 0 the old values do not matter, nor NaN.
 void run_scaled_product(Scalar beta, Scalar alpha, const Tensor& a, const Tensor& b,
                         const Tensor& result) {
   const bool apart =
@@ -268,8 +266,8 @@ const void* one_of(DType dtype) {
   }
 }
 
-// The gradient of a bias, which was added to every row; see Note [Gradients of a weight that is used
-// many times]. Shapes are reduced where gradients are delivered: the first is handed over as it is.
+// The gradient of a bias, which was added to every row; see Note [Gradients of a weight that is
+// used many times]. Shapes are reduced on delivery, so the first is handed over as it is.
 void set_sum_of_rows(Backward& b, int i, const Tensor& g) {
   const int64_t n = g.ndim() > 0 ? g.size(g.ndim() - 1) : 0;
   TensorImpl* waiting = n > 0 ? b.destination(i) : nullptr;

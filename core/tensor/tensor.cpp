@@ -294,7 +294,7 @@ const char* dtype_name(DType t) {
 std::string device_name(Device d) {
   if (d.type == DeviceType::CPU) return "cpu";
   if (d.type == DeviceType::Meta) return "meta";
-  return "cuda:" + std::to_string(d.index);
+  return d.index < 0 ? "cuda" : "cuda:" + std::to_string(d.index);
 }
 
 std::string describe(const TensorImpl* t) {

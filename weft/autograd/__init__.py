@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from weft.autograd import _tensor_methods, graph
+from weft.autograd import _nodes, _tensor_methods, graph
 from weft.autograd._backward import backward, grad
 from weft.autograd._modes import (
     detect_anomaly,
@@ -17,6 +17,7 @@ from weft.autograd._modes import (
 )
 from weft.autograd.function import Function, once_differentiable
 
+_nodes.install()
 _tensor_methods.install()
 
 # Checking tools are imported when they are first used: a program that only trains does not pay.
@@ -25,6 +26,12 @@ _LAZY = {
     "gradcheck": ("weft.autograd.gradcheck", "gradcheck"),
     "gradgradcheck": ("weft.autograd.gradcheck", "gradgradcheck"),
     "GradcheckError": ("weft.autograd.gradcheck", "GradcheckError"),
+}
+
+_ABSENT = {
+    "Variable": "tensors record by themselves; use weft.tensor(..., requires_grad=True).",
+    "forward_ad": "forward mode is not there yet; weft.autograd.functional.jvp multiplies with the "
+    "Jacobian by two backward passes.",
 }
 
 __all__ = [
@@ -47,6 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ABSENT:
+        raise AttributeError(f"weft.autograd.{name}: {_ABSENT[name]}")
     if name not in _LAZY:
         raise AttributeError(f"module 'weft.autograd' has no attribute {name!r}")
     module_name, attribute = _LAZY[name]

@@ -12,19 +12,27 @@ from weft._core import Tensor
 Tensors = Tensor | Sequence[Tensor]
 
 
-def _tensors(value: Any, name: str) -> tuple[Any, ...]:
-    if isinstance(value, Tensor):
-        return (value,)
-    if hasattr(value, "node") and hasattr(value, "output_nr"):
-        return (value,)
-    found = tuple(value)
+def _is_edge(value: Any) -> bool:
+    """A GradientEdge: a node and the number of one of its results."""
+    return isinstance(value, tuple) and hasattr(value, "node") and hasattr(value, "output_nr")
+
+
+def _targets(value: Any, name: str) -> tuple[Any, ...]:
+    """Tensors and GradientEdges, one or several, as a tuple."""
+    found = (value,) if isinstance(value, Tensor) or _is_edge(value) else tuple(value)
     for item in found:
-        if not isinstance(item, Tensor):
-            raise TypeError(f"{name} must be Tensors, got {type(item).__name__}")
+        if not isinstance(item, Tensor) and not _is_edge(item):
+            raise TypeError(
+                f"{name} can be either Tensors or GradientEdges, but got {type(item).__name__}"
+            )
     return found
 
 
-def _gradients(value: Any, outputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+def _shape(target: Any) -> Any:
+    return target.shape if isinstance(target, Tensor) else target.node.results[target.output_nr][0]
+
+
+def _gradients(value: Any, outputs: tuple[Any, ...], batched: bool = False) -> tuple[Any, ...]:
     if value is None:
         given: tuple[Any, ...] = (None,) * len(outputs)
     elif isinstance(value, Tensor):
@@ -32,9 +40,7 @@ def _gradients(value: Any, outputs: tuple[Any, ...], create_graph: bool) -> tupl
     else:
         given = tuple(value)
     if len(given) != len(outputs):
-        raise RuntimeError(
-            f"got {len(outputs)} tensors and {len(given)} gradients"
-        )
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     for i, (gradient, output) in enumerate(zip(given, outputs, strict=True)):
         if gradient is None:
             continue
@@ -42,12 +48,29 @@ def _gradients(value: Any, outputs: tuple[Any, ...], create_graph: bool) -> tupl
             raise TypeError(
                 "gradients can be either Tensors or None, but got " + type(gradient).__name__
             )
-        if gradient.shape != output.shape:
+        expected = _shape(output)
+        if batched and gradient.shape[1:] != expected:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"grad_output[{i}] has a shape of {gradient.shape} and output[{i}] has a shape of "
+                f"{expected}."
+            )
+        if not batched and gradient.shape != expected:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and "
-                f"output[{i}] has a shape of {output.shape}."
+                f"output[{i}] has a shape of {expected}."
             )
     return given
+
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when creating "
+    "the graph to avoid this. If you have to use this function, make sure to reset the .grad fields "
+    "of your parameters to None after use to break the cycle and avoid the leak."
+)
 
 
 def backward(
@@ -71,16 +94,17 @@ def backward(
                 "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    roots = _tensors(tensors, "the tensors to differentiate")
+    roots = _targets(tensors, "the tensors to differentiate")
     targets = None
     if inputs is not None:
-        targets = _tensors(inputs, "inputs")
+        targets = _targets(inputs, "inputs")
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    if create_graph:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=2)
     keep = create_graph if retain_graph is None else retain_graph
-    _core._backward(
-        roots, _gradients(grad_tensors, roots, create_graph), keep, create_graph, targets, True, True
-    )
+    gradients = _gradients(grad_tensors, roots)
+    _core._backward(roots, gradients, keep, create_graph, targets, True, True)
 
 
 def grad(
@@ -109,8 +133,8 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    roots = _tensors(outputs, "outputs")
-    targets = _tensors(inputs, "inputs")
+    roots = _targets(outputs, "outputs")
+    targets = _targets(inputs, "inputs")
     if not targets:
         raise ValueError("grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
@@ -118,7 +142,7 @@ def grad(
         return _batched_grad(
             roots, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads
         )
-    gradients = _gradients(grad_outputs, roots, create_graph)
+    gradients = _gradients(grad_outputs, roots)
     found = _core._backward(roots, gradients, keep, create_graph, targets, False, allow_unused)
     if materialize_grads:
         found = tuple(
@@ -127,8 +151,10 @@ def grad(
     return found
 
 
-def _zeros_like(tensor: Any) -> Any:
-    return _core._alias(tensor) * 0 if tensor.numel() == 0 else _core.ops["zeros_like"](tensor)
+def _zeros_like(target: Any) -> Any:
+    if isinstance(target, Tensor):
+        return _core.ops["zeros_like"](target)
+    return _core._zeros(*target.node.results[target.output_nr])
 
 
 def _batched_grad(
@@ -141,28 +167,30 @@ def _batched_grad(
     materialize: bool,
 ) -> tuple[Any, ...]:
     """One backward pass per slice of the first dimension of ``grad_outputs``."""
-    batches = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+    batches = _gradients(grad_outputs, roots, batched=True)
     sizes = {batch.shape[0] for batch in batches if batch is not None}
     if len(sizes) != 1:
         raise RuntimeError(
             "is_grads_batched=True: every grad_output needs the same size in its first dimension"
+            if sizes
+            else "grad can be implicitly created only for scalar outputs, not in batches"
         )
     count = sizes.pop()
-    rows = []
-    for i in range(count):
-        gradients = tuple(None if batch is None else batch[i] for batch in batches)
-        rows.append(
-            grad(
-                roots,
-                targets,
-                gradients,
-                retain_graph=keep or i + 1 < count,
-                create_graph=create_graph,
-                allow_unused=allow_unused,
-                materialize_grads=materialize,
-            )
+    rows = [
+        grad(
+            roots,
+            targets,
+            tuple(None if batch is None else batch[i] for batch in batches),
+            retain_graph=keep or i + 1 < count,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize,
         )
-    stack = _core.stack
+        for i in range(count)
+    ]
+    if not rows:
+        return tuple(_zeros_like(t).expand(0, *_shape(t)) for t in targets)
+    stack = _core.ops["stack"]
     return tuple(
         None if column[0] is None else stack(column) for column in zip(*rows, strict=True)
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor
+from weft._core import Tensor
 
 Index = tuple[int, ...]
 # A Jacobian per pair of output and input, as (elements of the output, elements of the input).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import inspect
+import warnings
 from collections.abc import Callable, Generator
 from typing import Any, Self, TypeVar
 
@@ -25,10 +25,12 @@ class _Mode:
         raise NotImplementedError
 
     def __call__(self, function: F) -> F:
-        if inspect.isclass(function):
+        if isinstance(function, type):
             raise TypeError(
                 f"Cannot decorate a class with {type(self).__name__}: decorate its methods"
             )
+        import inspect  # which takes long to import, and few programs come here
+
         if inspect.isgeneratorfunction(function):
             return self._around_generator(function)
 
@@ -177,6 +179,11 @@ class detect_anomaly(set_detect_anomaly):
         self._check_nan = check_nan
 
     def __enter__(self) -> None:
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only be enabled for debugging.",
+            stacklevel=2,
+        )
         self._before = _core._get_anomaly()
         _core._set_anomaly(True, self._check_nan)
 

@@ -23,16 +23,15 @@ class _Saved:
 
     def __init__(self, tensor: Any, output_nr: int | None) -> None:
         self.output_nr = output_nr
-        self.version = None if tensor.is_inference() else tensor._version
+        self.version = None
+        self.unpack = None
         hooks = _core._current_saved_tensor_hooks()
         if hooks is not None:
-            pack, self.unpack = hooks
-            with no_grad():
-                self.tensor = pack(tensor.detach() if output_nr is not None else tensor)
-            self.version = None
-        else:
-            self.unpack = None
-            self.tensor = _core._alias(tensor) if output_nr is not None else tensor
+            self.tensor, self.unpack = _packed(tensor if output_nr is None else _core._alias(tensor), *hooks)
+            return
+        if not tensor.is_inference():
+            self.version = tensor._version
+        self.tensor = tensor if output_nr is None else _core._alias(tensor)
 
     def get(self, node: Any, name: str) -> Any:
         if self.unpack is not None:
@@ -40,40 +39,62 @@ class _Saved:
         else:
             value = self.tensor
             if self.version is not None and value._version != self.version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: [{value.dtype} {list(value.shape)}], which "
-                    f"{'is' if self.output_nr is None else 'is output ' + str(self.output_nr) + ' of'}"
-                    f" {'saved by ' + name if self.output_nr is None else name}, is at version "
-                    f"{value._version}; expected version {self.version} instead."
-                )
+                self._fail_overwritten(node, name)
         if self.output_nr is not None and node is not None and _core.is_grad_enabled():
             return _core._with_history(value, node, self.output_nr)
         return value
 
+    def _fail_overwritten(self, node: Any, name: str) -> None:
+        value = self.tensor
+        which = "saved by" if self.output_nr is None else f"output {self.output_nr} of"
+        site = None if node is None else node.site
+        saved = "" if site is None else " It was saved at {}:{} (in {})".format(*site)
+        writer = _core._writer_of(value)
+        overwritten = f" and overwritten{writer}." if saved and writer else ""
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: [{str(value.dtype).rpartition('.')[2]}{list(value.shape)}], which is "
+            f"{which} {name}, is at version {value._version}; expected version {self.version} "
+            f"instead.{saved}{overwritten} Use the out-of-place form there, or clone() the value "
+            "before it is overwritten."
+        )
+
+
+def _packed(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:
+    version = None if tensor.is_inference() else tensor._version
+    with no_grad():
+        packed = pack(tensor)
+    if version is not None and tensor._version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+            "to pack hook can not be modified by in-place operations as this can lead to "
+            "unexpected side-effects. Work on a clone() of it."
+        )
+    return packed, unpack
+
 
 class FunctionCtx:
-    """Carries what forward wants to tell backward."""
+    """Carries what forward wants to tell backward; ``grad_fn`` of the results shows its attributes."""
 
     def __init__(self) -> None:
         self.needs_input_grad: tuple[bool, ...] = ()
-        self._to_save: tuple[Any, ...] = ()
+        self.to_save: tuple[Any, ...] = ()
+        self.dirty_tensors: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.materialize_grads = True
         self._saved: tuple[_Saved | None, ...] | None = ()
-        self._dirty: tuple[Any, ...] = ()
-        self._non_differentiable: tuple[Any, ...] = ()
-        self._materialize_grads = True
         self._node: Any = None
         self._name = ""
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors for backward, where ``saved_tensors`` gives them back, checked."""
-        for tensor in tensors:
+        for i, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
-                    "save_for_backward can only save variables, but argument "
-                    f"{tensors.index(tensor)} is of type {type(tensor).__name__}"
+                    f"save_for_backward can only save variables, but argument {i} is of type "
+                    f"{type(tensor).__name__}"
                 )
-        self._to_save = tensors
+        self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keeps tensors for a forward-mode rule."""
@@ -81,15 +102,15 @@ class FunctionCtx:
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Says which inputs forward has changed in place."""
-        self._dirty = tensors
+        self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Says which results have no derivative."""
-        self._non_differentiable = tensors
+        self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether gradients that nothing contributed to arrive as zeros instead of None."""
-        self._materialize_grads = value
+        self.materialize_grads = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -101,33 +122,38 @@ class FunctionCtx:
                 "retain_graph=True if you need to backward through the graph a second time or if "
                 "you need to access saved tensors after calling backward."
             )
-        if not self._saved and self._to_save:  # still inside forward
-            return self._to_save
+        if not self._saved and self.to_save:  # still inside forward
+            return self.to_save
         return tuple(None if s is None else s.get(self._node, self._name) for s in self._saved)
 
 
 class _Backward:
     """What the recorded node calls."""
 
-    __slots__ = ("context", "function", "metas", "places")
+    __slots__ = ("context", "function", "places", "results")
 
-    def __init__(self, function: Any, context: FunctionCtx, places: list[int]) -> None:
+    def __init__(
+        self, function: Any, context: FunctionCtx, places: list[int], results: list[bool]
+    ) -> None:
         self.function = function
         self.context = context
         self.places = places  # of the tensors among forward's arguments
-        self.metas: list[tuple[Any, Any]] = []  # shape and dtype of each result
+        self.results = results  # which of forward's results are tensors
 
-    def __call__(self, gradients: tuple[Any, ...], needs: tuple[bool, ...], node: Any) -> Any:
+    def __call__(self, gradients: tuple[Any, ...], node: Any) -> Any:
         context = self.context
-        if context._materialize_grads:
+        if context.materialize_grads and None in map(_none_or_true, gradients):
             gradients = tuple(
-                _core._zeros(shape, dtype) if g is None else g
-                for g, (shape, dtype) in zip(gradients, self.metas, strict=True)
+                _core._zeros(*meta) if g is None else g
+                for g, meta in zip(gradients, node.results, strict=True)
             )
+        if not all(self.results):
+            remaining = iter(gradients)
+            gradients = tuple(next(remaining) if tensor else None for tensor in self.results)
         context._node = node
         try:
             with _as_user_code():
-                found = self.function.backward(context, *gradients)
+                found = _rule(self.function)(context, *gradients)
         finally:
             context._node = None
         return self._checked(found)
@@ -163,6 +189,24 @@ class _Backward:
         self.context._saved = None
 
 
+def _none_or_true(gradient: Any) -> bool | None:
+    return None if gradient is None else True
+
+
+def _rule(function: Any) -> Callable[..., Any]:
+    """``backward``, or ``vjp``, which is another name for it."""
+    if function.vjp is Function.vjp:
+        rule: Callable[..., Any] = function.backward
+        return rule
+    if function.backward is not Function.backward:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    rule = function.vjp
+    return rule
+
+
 class _as_user_code:
     """Inside backward of a custom function the user's own lines are recorded again."""
 
@@ -173,6 +217,10 @@ class _as_user_code:
 
     def __exit__(self, *exception: object) -> None:
         _core._leave_user_code(self.before)
+
+
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
+    return any(value is v for v in values)
 
 
 class Function:
@@ -207,6 +255,8 @@ class Function:
             "autograd.Function to use it with backward mode AD."
         )
 
+    vjp = backward
+
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The forward-mode rule."""
@@ -219,78 +269,111 @@ class Function:
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs the function and records it."""
         context = FunctionCtx()
-        places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        recording = _core.is_grad_enabled()
+        takes_context = cls.setup_context is Function.setup_context
+        if kwargs or not takes_context:
+            args = _positional(cls.forward, args, kwargs)
         context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         context._name = cls.__name__ + "Backward"
-        needed = recording and any(context.needs_input_grad)
+        recording = _core.is_grad_enabled() and any(context.needs_input_grad)
         with no_grad():
-            if cls.setup_context is not Function.setup_context:
-                result = cls.forward(*args, **kwargs)
-                cls.setup_context(context, args, result)
+            if takes_context:
+                result = cls.forward(context, *args)
             else:
-                result = cls.forward(context, *args, **kwargs)
-        one = not isinstance(result, tuple)
-        results = [result] if one else list(result)
-        if not needed:
+                result = cls.forward(*args)
+                cls.setup_context(context, args, result)
+            several = isinstance(result, tuple)
+            given = result if several else (result,)
+            results = [_own_result(value, args, context, recording) for value in given]
+        if recording:
+            cls._record(context, args, given, results)
+        else:
             context._saved = None
-            return result
-        cls._record(context, args, places, results)
-        return results[0] if one else tuple(results)
+        return tuple(results) if several else results[0]
 
     @classmethod
     def _record(
-        cls, context: FunctionCtx, args: tuple[Any, ...], places: list[int], results: list[Any]
+        cls, context: FunctionCtx, args: tuple[Any, ...], given: tuple[Any, ...], results: list[Any]
     ) -> None:
-        def among(tensor: Any, tensors: tuple[Any, ...]) -> bool:
-            return any(tensor is t for t in tensors)
-
-        call = _Backward(cls, context, places)
-        given = tuple(results)
-        tensors, differentiable, dirty = [], [], []
-        for i, value in enumerate(results):
-            if not isinstance(value, Tensor):
-                continue
-            is_dirty = among(value, context._dirty)
-            if not is_dirty and (among(value, args) or value._is_view()):
-                value = _core._alias(value)
-                results[i] = value
-            tensors.append(value)
-            dirty.append(is_dirty)
-            differentiable.append(
-                value.is_floating_point() and not among(given[i], context._non_differentiable)
-            )
-        for tensor in context._dirty:
-            if not among(tensor, given):
-                raise RuntimeError(
-                    "Some elements marked as dirty during the forward method were not returned as "
-                    "output. The inputs that are modified inplace must all be outputs of the Function."
-                )
-            if tensor.requires_grad and tensor.is_leaf:
-                raise RuntimeError(
-                    "a leaf Variable that requires grad is being used in an in-place operation."
-                )
-        for value, is_dirty in zip(tensors, dirty, strict=True):
-            if is_dirty:
-                _core._bump_version(value)
-        call.metas = [(t.shape, t.dtype) for t in tensors]
-        inputs = [args[i] for i in places]
-        positions = [i for i, value in enumerate(given) if isinstance(value, Tensor)]
+        for tensor in context.dirty_tensors:
+            _check_dirty(tensor, given, results)
+        are_tensors = [isinstance(value, Tensor) for value in results]
+        positions = [i for i, is_tensor in enumerate(are_tensors) if is_tensor]
+        tensors = [results[i] for i in positions]
+        differentiable = tuple(
+            results[i].is_floating_point() and not _is_among(given[i], context.non_differentiable)
+            for i in positions
+        )
         if any(differentiable):
+            places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
             _core._record_function(
-                call, context._name, inputs, tensors, tuple(differentiable), tuple(dirty)
+                _Backward(cls, context, places, are_tensors),
+                context._name,
+                [args[i] for i in places],
+                tensors,
+                differentiable,
+                tuple(_is_among(t, context.dirty_tensors) for t in tensors),
             )
         saved: list[_Saved | None] = []
-        for tensor in context._to_save:
+        for tensor in context.to_save:
             if tensor is None:
                 saved.append(None)
                 continue
             number = next((k for k, i in enumerate(positions) if given[i] is tensor), None)
-            is_input = among(tensor, args) and not among(tensor, context._dirty)
+            is_input = _is_among(tensor, args) and not _is_among(tensor, context.dirty_tensors)
             saved.append(_Saved(tensor, None if is_input else number))
         context._saved = tuple(saved)
-        context._to_save = ()
-        context._dirty = context._non_differentiable = ()
+        context.to_save = ()
+        context.dirty_tensors = context.non_differentiable = ()
+
+
+def _positional(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The arguments of a call with names and defaults resolved: a rule is one for each of them."""
+    import inspect
+
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
+def _own_result(value: Any, args: tuple[Any, ...], context: FunctionCtx, recording: bool) -> Any:
+    """What the caller gets: an input that comes back unchanged does so as a view of itself."""
+    if not isinstance(value, Tensor) or _is_among(value, context.dirty_tensors):
+        return value
+    is_input = _is_among(value, args)
+    has_history = (
+        recording
+        and value.is_floating_point()
+        and not _is_among(value, context.non_differentiable)
+    )
+    if has_history or not value.requires_grad:
+        return value.view_as(value) if is_input else value
+    if is_input:
+        return value.detach()
+    return value if value._is_view() else value.detach_()
+
+
+def _check_dirty(tensor: Any, given: tuple[Any, ...], results: list[Any]) -> None:
+    if not _is_among(tensor, given):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function."
+        )
+    if tensor.requires_grad and tensor.is_leaf:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    if tensor._is_view() and sum(isinstance(value, Tensor) for value in results) > 1:
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your "
+            "Function cannot return more than one Tensor. This is not supported by the current "
+            "autograd engine. You should either make sure the input is not a view (using .clone() "
+            "for example) or make your Function only return one Tensor (potentially splitting it "
+            "into two Functions: one doing the inplace that returns a single Tensor and a second "
+            "one that does the other operations)."
+        )
+    _core._bump_version(tensor)
 
 
 class _NotTwice(Function):
@@ -330,7 +413,3 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 class InplaceFunction(Function):
     """A Function that may work in place; kept for programs that subclass it."""
-
-
-class NestedIOFunction(Function):
-    """Kept for programs that import the name."""

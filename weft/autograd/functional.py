@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
-from weft import Tensor
+from weft._core import Tensor
 
 Tensors = tuple[Tensor, ...]
 MaybeTensors = Tensor | Tensors

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor
+from weft._core import Tensor
 from weft.autograd._jacobians import (
     Backward,
     Forward,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from weft import _core
-from weft.utils.hooks import RemovableHandle
+from weft.autograd._handles import RemovableHandle
 
 Node = _core.Node
 Tensor = _core.Tensor
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient is delivered: a node and which of its results."""
+    """Where a gradient is delivered: a node and which of its results.
+
+    ``autograd.grad`` and ``backward`` take one wherever they take a tensor.
+    """
 
     node: Any
     output_nr: int
@@ -59,60 +63,81 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class disable_saved_tensors_hooks:
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Any:
     """Inside, ``saved_tensors_hooks`` is an error with this message."""
+    before = _core._disable_saved_tensor_hooks(error_message)
+    try:
+        yield
+    finally:
+        _core._disable_saved_tensor_hooks(before)
 
-    def __init__(self, error_message: str) -> None:
-        self.error_message = error_message
 
-    def __enter__(self) -> None:
-        self._before = _core._disable_saved_tensor_hooks(self.error_message)
+class _MultiHandle(RemovableHandle):
+    """Takes the hooks of several tensors away together."""
 
-    def __exit__(self, *exception: object) -> None:
-        _core._disable_saved_tensor_hooks(self._before)
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> tuple[RemovableHandle, ...]:
+        return self.handles
+
+    def __setstate__(self, state: tuple[RemovableHandle, ...]) -> None:
+        self.handles = state
 
 
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Calls ``fn`` once the gradients of all (or any) of ``tensors`` have been computed."""
+    """Calls ``fn`` once the gradients of all (or any) of ``tensors`` have been computed.
+
+    In mode "all" ``fn`` gets the list of gradients, with None where a pass does not reach a tensor;
+    in mode "any", the gradient that came first. Each backward pass counts for itself.
+    """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
-    handles: dict[int, Any] = {}
-    state: dict[str, Any] = {"gradients": [None] * len(tensors), "seen": 0, "fired": False}
+    gathering = _Gathering([get_gradient_edge(tensor).node for tensor in tensors], fn, mode)
+    handles = (t.register_hook(gathering.hook_for(i)) for i, t in enumerate(tensors))
+    return _MultiHandle(tuple(handles))
 
-    def hook_for(index: int) -> Callable[[Any], None]:
+
+class _Gathering:
+    """The gradients that a multi-grad hook has seen, for each backward pass that is running."""
+
+    def __init__(self, nodes: list[Any], fn: Callable[..., None], mode: str) -> None:
+        self._nodes = nodes
+        self._fn = fn
+        self._mode = mode
+        self._lock = threading.Lock()
+        self._gradients: dict[int, list[Any]] = {}
+        self._missing: dict[int, int] = {}
+
+    def hook_for(self, index: int) -> Callable[[Any], None]:
         def hook(gradient: Any) -> None:
-            with lock:
-                if mode == "any":
-                    if state["fired"]:
-                        return
-                    state["fired"] = True
-                    arguments: tuple[Any, ...] = (gradient,)
-                else:
-                    state["gradients"][index] = gradient
-                    state["seen"] += 1
-                    if state["seen"] < len(tensors):
-                        return
-                    arguments = (state["gradients"],)
-                    state["gradients"], state["seen"] = [None] * len(tensors), 0
-            fn(*arguments)
+            with self._lock:
+                complete = self._take(_core._current_pass(), index, gradient)
+            if complete is not None:
+                self._fn(complete)
 
         return hook
 
-    registered = [t.register_hook(hook_for(i)) for i, t in enumerate(tensors)]
-
-    class MultiHandle(RemovableHandle):
-        def __init__(self) -> None:
-            self.handles = registered
-
-        def remove(self) -> None:
-            for handle in self.handles:
-                handle.remove()
-
-    handles.clear()
-    return MultiHandle()
+    def _take(self, current: int, index: int, gradient: Any) -> Any:
+        if current not in self._missing:
+            for ended in [p for p in self._missing if not _core._pass_is_running(p)]:
+                del self._missing[ended]
+                self._gradients.pop(ended, None)
+            reached = sum(map(_core._pass_reaches, self._nodes))
+            self._missing[current] = reached if self._mode == "all" else 1
+            self._gradients[current] = [None] * len(self._nodes)
+        self._missing[current] -= 1
+        if self._mode == "any":
+            return gradient if self._missing[current] == 0 else None
+        self._gradients[current][index] = gradient
+        return self._gradients.pop(current) if self._missing[current] == 0 else None
 
 
 def increment_version(tensor: Any) -> None:

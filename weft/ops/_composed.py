@@ -104,7 +104,9 @@ def write_out(name: str, result: Any, out: Any) -> Any:
 def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.copy_(_fitting(function(self, *args, **kwargs), self, function.__name__))
+        # What the composition saves of the tensor must not be what is about to be overwritten.
+        source = self.clone() if _core.is_grad_enabled() else self
+        return self.copy_(_fitting(function(source, *args, **kwargs), self, function.__name__))
 
     return call
 
