@@ -14,7 +14,7 @@ namespace {
 // `backward` is called with the gradients of the results; it holds the context of this call.
 struct PythonFunction {
   static constexpr Schema schema{"python_function(Tensor[] inputs) -> Tensor"};
-  static constexpr uint32_t traits = kInternal;
+  static constexpr uint32_t traits = kInternal | kRunsWithoutGradient;
   struct Callback {
     PyObject* object = nullptr;
     Callback() = default;

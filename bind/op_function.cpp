@@ -164,7 +164,10 @@ PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matc
   }
   Tensor out[4];
   apply(table, room, in, out);
-  if (options.requires_grad) out[0]->flags |= kRequiresGrad;
+  if (options.requires_grad) {
+    if (out[0]->grad_fn) release(std::exchange(out[0]->grad_fn, nullptr));  // a cut: see record_cut()
+    out[0]->flags |= kRequiresGrad;
+  }
   return results(signature, out);
 }
 

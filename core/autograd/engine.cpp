@@ -361,6 +361,8 @@ class Pass {
     }
     if (is_leaf) return accumulate(n, grads);
     if (!n->op->vjp) fail_without_derivative(n);
+    const bool without_gradient = !grads[0] && std::none_of(grads, grads + n->outputs, [](const Tensor& g) { return bool(g); });
+    if (without_gradient && !n->op->has(kRunsWithoutGradient)) return pass_over(n);
     Tensor room[8];
     std::vector<Tensor> more;
     Tensor* results = room;
@@ -381,9 +383,21 @@ class Pass {
       if (hooks) hook_runner.after_node(n, results, grads);
       if (now.anomaly) check_finite(n, results);
       for (uint32_t i = 0; i < n->inputs; ++i) {
-        if (results[i] && n->edges()[i]) deliver(n->edges()[i], results[i]);
+        if (!n->edges()[i]) continue;
+        if (results[i]) deliver(n->edges()[i], results[i]);
+        else reach(n->edges()[i].node());
       }
     });
+    if (!request_.keep_graph) release_saved(n);
+  }
+
+  // A rule may say that there is no gradient. Nodes further up are visited all the same: a custom
+  // function among them has the right to know.
+  void reach(Node* n) {
+    if (needed_.empty() || needed_.contains(n)) slots_of(n);
+  }
+  void pass_over(Node* n) {
+    for (uint32_t i = 0; i < n->inputs; ++i) if (n->edges()[i]) reach(n->edges()[i].node());
     if (!request_.keep_graph) release_saved(n);
   }
 

@@ -15,6 +15,7 @@ struct Node;
 struct Context {
   bool grad_enabled = true;
   bool inference = false;
+  bool mark_cuts = true;   // see Note [Where the chain was cut]; off in weft's own work without gradient
   bool anomaly = false;
   bool anomaly_check_nan = true;
   bool record_sites = true;
@@ -36,12 +37,18 @@ inline Context& context() {
 
 class GradMode {
  public:
-  explicit GradMode(bool on) : before_(context().grad_enabled) { context().grad_enabled = on; }
-  ~GradMode() { context().grad_enabled = before_; }
+  explicit GradMode(bool on) : before_(context().grad_enabled), marked_before_(context().mark_cuts) {
+    context().grad_enabled = on;
+    context().mark_cuts = false;
+  }
+  ~GradMode() {
+    context().grad_enabled = before_;
+    context().mark_cuts = marked_before_;
+  }
   GradMode(const GradMode&) = delete;
 
  private:
-  bool before_;
+  bool before_, marked_before_;
 };
 
 }  // namespace weft

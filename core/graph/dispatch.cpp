@@ -76,6 +76,7 @@ bool any_needs_grad(Inputs in) {
 
 // Results without gradient remember where one was lost: see Note [Where the chain was cut].
 void pass_cut(const OpTable& table, Inputs in, Tensor* out) {
+  if (!context().mark_cuts) return;
   for (int i = 0; i < in.size(); ++i) {
     TensorImpl* t = in.data()[i];
     if (!t) continue;

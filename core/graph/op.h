@@ -84,6 +84,7 @@ enum Trait : uint32_t {
   kOutChoosesDtype = 1 << 11, // the dtype of out= stands in for a `dtype` that was not given
   kTruthOut = 1 << 12,        // out= must be bool or uint8
   kAnyOut = 1 << 14,          // out= may have any dtype
+  kRunsWithoutGradient = 1 << 15,  // its derivative is asked even when no gradient has come in
 };
 
 // How an element-wise operation chooses the dtype it computes in and the dtype of its result.

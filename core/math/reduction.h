@@ -8,7 +8,7 @@
 //   1. The sequence is cut into chunks of kChunk elements; the last one may be shorter.
 //   2. Within a chunk, element i belongs to lane i % kLanes. A lane starts as Op::identity() and
 //      takes its elements in order: lane = Op::take(lane, element, center).
-//   3. Lanes fold in halves: lane[l] = Op::fold(lane[l], lane[l + h]) for h = 16, 8, 4, 2, 1.
+//   3. Lanes fold in halves: lane[l] = Op::fold(lane[l], lane[l + h]) for h = 32, 16, 8, 4, 2, 1.
 //      Folding an identity changes nothing, so a short chunk may leave out its unused lanes.
 //   4. Chunk results fold as in a binary counter: the first 2^k chunks, for the largest 2^k that
 //      fits, form a perfect binary tree; the rest forms such a tree again; the two are folded
@@ -34,7 +34,7 @@
 
 namespace weft::reduction {
 
-inline constexpr int kLanes = 32;
+inline constexpr int kLanes = 64;
 inline constexpr int kChunk = 4096;
 inline constexpr int kSegment = 128;
 

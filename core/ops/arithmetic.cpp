@@ -8,6 +8,8 @@
 
 namespace weft {
 
+extern const OpTable op_Trunc;  // rounding.cpp
+
 namespace {
 
 void refuse_bool_subtraction(Inputs in) {
@@ -194,6 +196,23 @@ WEFT_OP(Div);
 WEFT_ROUNDED_QUOTIENT(FloorDivide, "floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", div_floor)
 WEFT_ROUNDED_QUOTIENT(TruncDivide, "trunc_divide(Tensor self, Tensor other) -> Tensor", div_trunc)
 
+// In half precision the quotient is rounded before it is cut off, as PyTorch does.
+struct HalfTruncDivide {
+  static constexpr Schema schema{"half_trunc_divide(Tensor self, Tensor other) -> Tensor"};
+
+  void infer(Inputs in, Meta* out) const { infer_pointwise(op_Div, nullptr, in, out); }
+  void run(Inputs in, Tensor* out) const {
+    run_pointwise(op_Div, nullptr, in, out);
+    TensorImpl* quotient[] = {out[0].get()};
+    run_pointwise(op_Trunc, nullptr, Inputs(quotient, 1), out);
+  }
+  static void vjp(Backward& b) {
+    if (b.needs(0)) b.set(0, zeros_like(b.grad()));
+    if (b.needs(1)) b.set(1, zeros_like(b.grad()));
+  }
+};
+WEFT_OP(HalfTruncDivide);
+
 struct DivRounded {
   static constexpr Schema schema{
       "div.Tensor_mode(Tensor|Scalar self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor"};
@@ -203,9 +222,10 @@ struct DivRounded {
     if (!rounding_mode) return div(in[0], in[1]);
     if (*rounding_mode == "floor") return floor_divide(in[0], in[1]);
     if (*rounding_mode == "trunc") {
-      // In half precision PyTorch rounds the quotient before it is cut off.
-      const bool half = item_size(in[0].dtype()) == 2 && is_floating(in[0].dtype());
-      return half ? trunc(div(in[0], in[1])) : call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
+      Meta quotient;
+      infer_pointwise(op_Div, nullptr, in, &quotient);
+      const bool half = item_size(quotient.dtype) == 2;
+      return half ? call(op_HalfTruncDivide, HalfTruncDivide{}, in[0], in[1]) : call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
     }
     fail("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
   }
@@ -312,7 +332,7 @@ Tensor power_of_number(const Tensor& base, const Scalar& exponent) {
   const bool stays_integral = is_integral(base.dtype()) && !exponent.is_floating();
   if (stays_integral && value < 0) fail("Integers to negative integer powers are not allowed.");
   if (value == 2 && (stays_integral || is_floating(base.dtype()))) return square(base);
-  if (base.dtype() == DType::Float32 || base.dtype() == DType::Float64) {
+  if (is_floating(base.dtype()) && base.dtype() != DType::Float16) {
     if (value == 0.5) return sqrt(base);
     if (value == -0.5) return rsqrt(base);
     if (value == -1) return reciprocal(base);

@@ -88,10 +88,19 @@ WEFT_OP(Contiguous);
 
 namespace {
 
+// What a tensor counts as: any order of dimensions but channels-last counts as contiguous.
+MemoryFormat nearest_format(const Tensor& a) {
+  if (a->is_contiguous()) return kContiguousFormat;
+  if (a.ndim() == 4 && is_laid_out(a, kChannelsLast)) return kChannelsLast;
+  if (a.ndim() == 5 && is_laid_out(a, kChannelsLast3d)) return kChannelsLast3d;
+  return kContiguousFormat;
+}
+
 // A tensor that is already as it is wanted is returned itself.
 Tensor converted(const Tensor& a, DType dtype, Device device, bool copy, std::optional<int64_t> memory_format) {
   check_device(device);
-  const bool same_layout = !memory_format || is_laid_out(a, *memory_format);
+  const bool same_layout =
+      !memory_format || *memory_format == kPreserveFormat || *memory_format == nearest_format(a);
   if (a.dtype() == dtype && same_layout && !copy && !a->has(kWrappedNumber)) return a;
   return call(op_Cast, Cast{dtype, memory_format}, a);
 }

@@ -11,7 +11,6 @@ Tensor reciprocal(const Tensor& a);
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor copysign(const Tensor& a, const Tensor& b);
 Tensor isfinite(const Tensor& a);
-Tensor trunc(const Tensor& a);
 
 // The gradient of a step function: zeros like the incoming one.
 inline Tensor zeros_like(const Tensor& gradient) {

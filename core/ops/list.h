@@ -32,6 +32,7 @@ inline constexpr uint8_t kAll = kFMO | kInPlace;
   X(DivRounded, kAll)               \
   X(FloorDivide, kAll)              \
   X(TruncDivide, 0)                 \
+  X(HalfTruncDivide, 0)             \
   X(Remainder, kAll)                \
   X(Fmod, kAll)                     \
   X(Pow, kAll)                      \

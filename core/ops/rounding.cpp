@@ -20,8 +20,6 @@ WEFT_STEP(Floor, floor)
 WEFT_STEP(Trunc, trunc)
 WEFT_STEP(Round, round)
 
-Tensor trunc(const Tensor& a) { return call(op_Trunc, Trunc{}, a); }
-
 struct RoundDecimals {
   static constexpr Schema schema{"round.decimals(Tensor self, *, int decimals) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::round_decimals};

@@ -26,16 +26,15 @@ def load_over_torch(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"weft_over_torch_{name}", SOURCE / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    absent = object()
-    before: Any = sys.modules.get("weft", absent)
-    sys.modules["weft"] = torch
+    replaced = ("weft", "weft._core")
+    before = {key: sys.modules.pop(key) for key in replaced if key in sys.modules}
+    sys.modules.update(dict.fromkeys(replaced, torch))
     try:
         spec.loader.exec_module(module)
     finally:
-        if before is absent:
-            del sys.modules["weft"]
-        else:
-            sys.modules["weft"] = before
+        for key in replaced:
+            del sys.modules[key]
+        sys.modules.update(before)
     return module
 
 

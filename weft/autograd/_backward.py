@@ -136,7 +136,7 @@ def grad(
     roots = _targets(outputs, "outputs")
     targets = _targets(inputs, "inputs")
     if not targets:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad requires non-empty inputs.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched_grad(

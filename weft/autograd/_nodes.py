@@ -80,7 +80,7 @@ def _parameters(schema: str) -> _Parameters:
 
     arguments, _, returned = schema.partition("(")[2].rpartition(" -> ")
     found = _Parameters([], [], re.findall(r"Tensor (\w+)", returned))
-    for kind, name in re.findall(r"([\w?\[\]]+) (\w+)(?:=[^,]*)?(?:,|\)|$)", arguments):
+    for kind, name in re.findall(r"([\w|?\[\]]+) (\w+)(?:=[^,]*)?(?:,|\)|$)", arguments):
         (found.tensors if kind.startswith("Tensor") else found.attributes).append(name)
     return found
 

@@ -219,7 +219,7 @@ void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, 
       is_contiguous(reduced_ndim, reduced_sizes, reduced_strides, item_size(in))) {
     alignas(16) char accumulators[kFew * kMaxComputeSize];
     kernel.rows(outer.data, outer.ndim == 0 ? 0 : outer.strides[0], rows, n, nullptr, 0,
-                accumulators);
+                0, accumulators);
     return finish.loop(finish, accumulators, rows, out_data, 1, out_index);
   }
   ReducePlan plan;

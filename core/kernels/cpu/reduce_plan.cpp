@@ -18,6 +18,7 @@ constexpr int64_t kPieceElements = 65536;  // about what one piece of parallel w
 constexpr int64_t kLaneBytes = 32768;      // the lanes of a block of columns stay in L1
 constexpr int64_t kRowBatch = 256;         // rows whose accumulators are kept on the stack
 constexpr int64_t kMaxAccumulator = 16;
+constexpr int64_t kChunkBatch = 16;       // chunks of one sequence handed to a kernel at once
 constexpr int64_t kPanel = 16;  // runs that are gathered together
 
 // Where in memory element `index` of a sequence lies, and how many of the following elements lie
@@ -266,8 +267,11 @@ class Runner {
       return fold_in_order(kernel, end - begin, 1, accumulators, [&](int64_t i, char* to) {
         const int64_t from = i * kChunk;
         kernel.rows(gathered.get() + from * plan_.compute_size, 0, 1,
-                    std::min<int64_t>(kChunk, count - from), center, first + from, to);
+                    std::min<int64_t>(kChunk, count - from), center, first + from, 0, to);
       });
+    }
+    if (row_reads_in_place_ && block.width == 1 && end - begin > 1) {
+      return chunks_in_place(kernel, block.data, begin, end, center, accumulators);
     }
     fold_in_order(kernel, end - begin, block.width, accumulators, [&](int64_t i, char* to) {
       const int64_t first = (begin + i) * kChunk;
@@ -276,11 +280,52 @@ class Runner {
         chunk_by_columns(kernel, block, first, n, center, to);
       } else if (row_reads_in_place_) {
         kernel.rows(block.data + first * inner_stride_, block_stride_, block.width, n, center,
-                    first, to);
+                    first, 0, to);
       } else {
         chunk_by_rows(kernel, block, first, n, center, to);
       }
     });
+  }
+
+  // Several chunks of one sequence are rows to the kernel, so that it is called once for many. Each
+  // full batch is a perfect tree of its own.
+  void chunks_in_place(const TreeKernel& kernel, const char* data, int64_t begin, int64_t end,
+                       const char* center, char* accumulators) const {
+    const int64_t batches = ceil_divide(end - begin, kChunkBatch);
+    alignas(64) char centers[kChunkBatch * 8];
+    if (center != nullptr) {
+      for (int64_t i = 0; i < kChunkBatch; ++i) {
+        std::memcpy(centers + i * plan_.compute_size, center,
+                    static_cast<size_t>(plan_.compute_size));
+      }
+    }
+    fold_in_order(kernel, batches, 1, accumulators, [&](int64_t batch, char* to) {
+      alignas(64) char results[kChunkBatch * kMaxAccumulator];
+      const int64_t first = (begin + batch * kChunkBatch) * kChunk;
+      const int64_t count = std::min(n_, end * kChunk) - first;
+      const int64_t whole = std::min(kChunkBatch, count / kChunk);
+      const int64_t rest = whole == kChunkBatch ? 0 : count % kChunk;
+      const char* from = data + first * inner_stride_;
+      const int64_t chunk_bytes = kChunk * inner_stride_;
+      const char* shared = center == nullptr ? nullptr : centers;
+      kernel.rows(from, chunk_bytes, whole, kChunk, shared, first, kChunk, results);
+      if (rest != 0) {
+        kernel.rows(from + whole * chunk_bytes, 0, 1, rest, shared, first + whole * kChunk, 0,
+                    results + whole * kernel.accumulator_size);
+      }
+      fold_adjacent(kernel, whole + (rest != 0), results, to);
+    });
+  }
+
+  // Rule 4 on results that lie side by side, level by level; they are overwritten.
+  static void fold_adjacent(const TreeKernel& kernel, int64_t leaves, char* results, char* to) {
+    const int64_t size = kernel.accumulator_size;
+    for (int64_t step = 1; step < leaves; step *= 2) {
+      for (int64_t i = 0; i + step < leaves; i += 2 * step) {
+        kernel.fold(results + i * size, results + (i + step) * size, 1);
+      }
+    }
+    std::memcpy(to, results, static_cast<size_t>(size));
   }
 
   // Copies rows to a buffer in the compute type, as many at a time as it holds.
@@ -302,7 +347,7 @@ class Runner {
         }
       }
       kernel.rows(buffer, row_bytes, rows, n, center ? center + row * plan_.compute_size : nullptr,
-                  first, accumulators + row * kernel.accumulator_size);
+                  first, 0, accumulators + row * kernel.accumulator_size);
     }
   }
 

@@ -34,14 +34,14 @@ template <class Order, class T> struct Arg {
   }
 
   static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*,
-                   int64_t first, void* accumulators) {
+                   int64_t first, int64_t first_step, void* accumulators) {
     Found* out = static_cast<Found*>(accumulators);
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       const T* row = reinterpret_cast<const T*>(x);
       const T best = reduce_chunk<typename Order::Extreme, T>(row, n, T{});
       const int64_t place = best == best ? first_place(row, n, [best](T v) { return v == best; })
                                          : first_place(row, n, [](T v) { return v != v; });
-      put(out + r, row[place], first + place);
+      put(out + r, row[place], first + r * first_step + place);
     }
   }
 

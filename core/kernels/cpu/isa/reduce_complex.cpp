@@ -10,7 +10,7 @@ using reduction::kLanes;
 
 template <class Op, class T> struct ComplexTree {
   static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*, int64_t,
-                   void* accumulators) {
+                   int64_t, void* accumulators) {
     T* out = static_cast<T*>(accumulators);
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       T lane[kLanes];

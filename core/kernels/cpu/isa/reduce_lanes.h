@@ -1,4 +1,4 @@
-// The 32 lanes of a chunk in vector registers. Included by files of isa/ only.
+// The lanes of a chunk in vector registers. Included by files of isa/ only.
 #pragma once
 
 #if defined(__AVX2__)

@@ -30,13 +30,14 @@ struct Found {
 
 // How one chunk at a time is reduced (see Note [The fixed tree]). `x` points at elements of the
 // compute type; strides are in bytes; `center` holds one number per row (column) or is null;
-// `first` is the place of the chunk's first element in its sequence. All null: not supported.
+// `first` is the place of the chunk's first element in its sequence, and `first_step` how much further
+// on that of the next row lies. All null: not supported.
 struct TreeKernel {
   int lane_size = 0;
   int accumulator_size = 0;
   // Chunks along contiguous memory: `rows` of them, n elements each, one accumulator each.
   void (*rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center,
-               int64_t first, void* accumulators) = nullptr;
+               int64_t first, int64_t first_step, void* accumulators) = nullptr;
   // `width` chunks side by side, n elements each. The lanes of all columns lie in `lanes`.
   void (*columns_begin)(void* lanes, int64_t width, int64_t n) = nullptr;
   void (*columns)(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,

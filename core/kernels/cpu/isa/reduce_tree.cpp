@@ -35,7 +35,7 @@ template <class Op, class T, class A> struct Tree {
   }
 
   static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center,
-                   int64_t, void* accumulators) {
+                   int64_t, int64_t, void* accumulators) {
     const T* centers = static_cast<const T*>(center);
     A* out = static_cast<A*>(accumulators);
     switch (n) {
@@ -60,7 +60,7 @@ template <class Op, class T, class A> struct Tree {
     for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
   }
 
-  // Takes `depth` rows per lane, 32 rows apart, so that a lane is loaded and stored once for all.
+  // Takes `depth` rows per lane, kLanes rows apart, so that a lane is loaded and stored once for all.
   template <int depth>
   WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x,
                                int64_t row_stride, const T* center) {
@@ -92,7 +92,7 @@ template <class Op, class T, class A> struct Tree {
     int64_t r = 0;
     if (row_stride == width * static_cast<int64_t>(sizeof(T)) && center == nullptr &&
         first_row % kLanes == 0) {
-      // Dense rows: 32 of them lie as their lanes do.
+      // Dense rows: kLanes of them lie as their lanes do.
       const int64_t block = kLanes * width;
       for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
         take_row<4>(all, block, x + r * row_stride, width * static_cast<int64_t>(sizeof(T)),
