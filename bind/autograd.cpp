@@ -145,6 +145,7 @@ PyObject* get_current_pass(PyObject*, PyObject*) { return PyLong_FromUnsignedLon
 PyObject* is_pass_running(PyObject*, PyObject* id) {
   return PyBool_FromLong(pass_is_running(static_cast<uint32_t>(PyLong_AsUnsignedLong(id))));
 }
+PyObject* pass_has_inputs(PyObject*, PyObject*) { return PyBool_FromLong(current_pass_has_inputs()); }
 PyObject* pass_reaches(PyObject*, PyObject* node) {
   Node* n = node_from(node);
   return PyBool_FromLong(n && current_pass_reaches(n));
@@ -315,6 +316,7 @@ PyMethodDef functions[] = {
     {"_current_pass", get_current_pass, METH_NOARGS, nullptr},
     {"_pass_is_running", is_pass_running, METH_O, nullptr},
     {"_pass_reaches", pass_reaches, METH_O, nullptr},
+    {"_pass_has_inputs", pass_has_inputs, METH_NOARGS, nullptr},
     {}};
 
 }  // namespace

@@ -1,6 +1,6 @@
 """Reads PyTorch's schema syntax, in which every operation says how it is called:
 
-sum.dim(Tensor self, int[1]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor
+sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, DType? dtype=None) -> Tensor
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 TYPE = re.compile(
-    r"^(?P<base>[A-Za-z]\w*)"
+    r"^(?P<base>[A-Za-z]\w*(?:\|Scalar)?)"  # Tensor|Scalar: a number will do, too
     r"(?P<alias>\([^)]*\))?"  # Tensor(a!): written to, or sharing memory; no matter for typing
     r"(?P<item_optional>\?)?"
     r"(?P<list>\[(?P<size>\d*)\])?"

@@ -1,7 +1,8 @@
 """Turns schemas into Python signatures, as the stubs and the reference print them.
 
 Tensor has methods called float, int and bool, and weft has dtypes of those names. So inside the
-stubs the builtin types go by _float, _int and _bool, and dtype and device by _dtype and _device.
+stubs the builtin types go by _float, _int and _bool, and dtype, device, layout and memory_format by
+names with such an underscore, too.
 """
 
 from __future__ import annotations
@@ -10,29 +11,23 @@ import keyword
 from dataclasses import dataclass, replace
 
 from tools.operations import Operation, Overload
+from tools.python_signatures import python_signature
 from tools.schema import Parameter, Result, Schema, SchemaError, Type
 
 PYTHON_NAMES = {
     "Tensor": "Tensor",
+    "Tensor|Scalar": "Tensor | Number",
     "Scalar": "Number",
     "int": "_int",
-    "SymInt": "_int",
     "float": "_float",
     "bool": "_bool",
-    "complex": "complex",
     "str": "str",
-    "dtype": "_dtype",
-    "ScalarType": "_dtype",
-    "device": "_device | str | _int",
+    "DType": "_dtype",
     "Device": "_device | str | _int",
-    "layout": "layout",
-    "Layout": "layout",
-    "memory_format": "memory_format",
-    "MemoryFormat": "memory_format",
+    "Layout": "_layout",
+    "MemoryFormat": "_memory_format",
     "Generator": "Generator",
 }
-# The second tensors of element-wise operations, which may be given as Python numbers.
-NUMBER_WELCOME = frozenset({"other", "exponent"})
 LITERALS = {"None", "True", "False"}
 
 
@@ -62,8 +57,8 @@ def argument_type(type: Type) -> str:
     if type.is_list:
         items = f"{name} | None" if type.has_optional_items else name
         many = f"Sequence[{items}]"
-        # int[1] and int[2] may be given as one number for all places.
-        name = f"{name} | {many}" if type.size is not None else many
+        # One number stands for a list of one, or for all places.
+        name = f"{name} | {many}" if type.base == "int" else many
     return f"{name} | None" if type.is_optional else name
 
 
@@ -81,10 +76,8 @@ def default_value(text: str) -> str:
     return text
 
 
-def parameter(declared: Parameter, number_welcome: bool) -> str:
+def parameter(declared: Parameter) -> str:
     type = argument_type(declared.type)
-    if number_welcome and type == "Tensor":
-        type = "Tensor | Number"
     if declared.default == "None" and not declared.type.is_optional:
         type = f"{type} | None"
     # A name that Python keeps for itself can be given by position only.
@@ -132,21 +125,16 @@ def spread(declared: Parameter) -> str:
 
 
 def signatures(
-    name: str, parameters: list[Parameter], extra: list[str], result: str, number_welcome: bool
+    name: str, parameters: list[Parameter], extra: list[str], result: str
 ) -> list[Signature]:
     """One signature, or two where a lone list of integers may be given as several arguments."""
-
-    def text(declared: Parameter) -> str:
-        return parameter(declared, number_welcome and declared.name in NUMBER_WELCOME)
-
     positional = [declared for declared in parameters if not declared.keyword_only]
-    keywords = [text(declared) for declared in parameters if declared.keyword_only] + extra
-    found = [Signature(name, tuple(with_star(list(map(text, positional)), keywords)), result)]
-    if len(positional) == 1:
-        type = positional[0].type
-        if type.base in ("int", "SymInt") and type.is_list and type.size is None:
-            spread_out = with_star([spread(positional[0])], keywords)
-            found.append(Signature(name, tuple(spread_out), result))
+    keywords = [parameter(declared) for declared in parameters if declared.keyword_only] + extra
+    listed = with_star(list(map(parameter, positional)), keywords)
+    found = [Signature(name, tuple(listed), result)]
+    if len(positional) == 1 and positional[0].type.base == "int" and positional[0].type.is_list:
+        spread_out = with_star([spread(positional[0])], keywords)
+        found.append(Signature(name, tuple(spread_out), result))
     return found
 
 
@@ -156,7 +144,7 @@ def self_index(schema: Schema) -> int:
     return names.index("self") if "self" in names else 0
 
 
-def function_signatures(name: str, overload: Overload, number_welcome: bool) -> list[Signature]:
+def function_signatures(name: str, overload: Overload) -> list[Signature]:
     # PyTorch's functions call their first tensor `input`.
     schema = overload.schema
     parameters = [
@@ -164,33 +152,46 @@ def function_signatures(name: str, overload: Overload, number_welcome: bool) -> 
         for declared in schema.parameters
     ]
     extra = [out_parameter(schema)] if "out" in overload.kinds else []
-    return signatures(name, parameters, extra, result_type(schema), number_welcome)
+    return signatures(name, parameters, extra, result_type(schema))
 
 
-def method_signatures(
-    name: str, overload: Overload, number_welcome: bool, result: str
-) -> list[Signature]:
+def method_signatures(name: str, overload: Overload, result: str) -> list[Signature]:
     parameters = list(overload.schema.parameters)
     del parameters[self_index(overload.schema)]
-    found = signatures(name, parameters, [], result, number_welcome)
+    found = signatures(name, parameters, [], result)
     return [replace(one, parameters=("self", *one.parameters)) for one in found]
 
 
+def as_function(method: Signature) -> Signature:
+    """weft.exp_(x) for x.exp_()."""
+    return replace(method, parameters=("input: Tensor", *method.parameters[1:]), result="Tensor")
+
+
+def python_form(operation: Operation, name: str, kind: str) -> Signature:
+    assert operation.python is not None
+    is_method = kind in ("method", "inplace")
+    with_out = "out" in operation.python.kinds and not is_method
+    parameters, result = python_signature(operation.python.function, with_out, is_method)
+    if kind == "inplace":
+        return Signature(f"{name}_", parameters, "Self")
+    return Signature(name, parameters, result)
+
+
 def forms(operation: Operation, kind: str) -> list[Signature]:
-    """How the operation is called as a `function`, `method` or `inplace` method; each way once."""
-    # Several overloads say themselves what they take. An operation that works in place is an
-    # element-wise one where it has an `other`: matmul and equal have none.
-    element_wise = operation.has("inplace") or operation.name == "where"
-    welcome = element_wise and len(operation.overloads) == 1
+    """How the operation is called in one of its KINDS; each way once."""
+    if kind == "inplace function":
+        return list(map(as_function, forms(operation, "inplace"))) if operation.has(kind) else []
     name = operation.name.rpartition(".")[2]
+    if operation.in_python(kind):
+        return [python_form(operation, name, kind)]
     found: list[Signature] = []
     for overload in operation.overloads:
         if kind not in overload.kinds:
             continue
-        if kind == "function":
-            found += function_signatures(name, overload, welcome)
+        if kind in ("function", "functional"):
+            found += function_signatures(name, overload)
         elif kind == "method":
-            found += method_signatures(name, overload, welcome, result_type(overload.schema))
+            found += method_signatures(name, overload, result_type(overload.schema))
         else:
-            found += method_signatures(f"{name}_", overload, welcome, "Self")
+            found += method_signatures(f"{name}_", overload, "Self")
     return list(dict.fromkeys(found))

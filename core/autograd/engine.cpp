@@ -168,6 +168,7 @@ class Pass {
   }
 
   uint32_t id() const { return id_; }
+  bool has_inputs() const { return !request_.inputs.empty(); }
 
   bool reaches(const Node* n) {
     if (!needed_.empty() && !needed_.contains(n)) return false;
@@ -484,6 +485,7 @@ uint32_t current_pass() { return innermost ? innermost->id() : 0; }
 bool pass_is_running(uint32_t id) {
   return std::any_of(running.begin(), running.end(), [id](const Pass* pass) { return pass->id() == id; });
 }
+bool current_pass_has_inputs() { return innermost && innermost->has_inputs(); }
 bool current_pass_reaches(const Node* n) { return innermost && innermost->reaches(n); }
 
 std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads) {

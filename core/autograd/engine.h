@@ -32,6 +32,8 @@ std::vector<Tensor> differentiate_node(Node* n, std::span<Tensor> grads);
 // The backward pass that runs on this thread, for hooks that gather over one pass; 0 when there is none.
 uint32_t current_pass();
 bool pass_is_running(uint32_t id);
+// Whether that pass was asked for the gradients of certain inputs only.
+bool current_pass_has_inputs();
 // Whether that pass goes through this node.
 bool current_pass_reaches(const Node* n);
 

@@ -16,6 +16,8 @@ Context* make_thread_context() {
   return &own;
 }
 
+extern const OpTable op_Cut;
+
 namespace {
 
 uint64_t next_sequence = 0;
@@ -40,8 +42,8 @@ void finish_node(Node* n) {
     if (n->extra->metadata) python.release(n->extra->metadata);
     delete n->extra;
   }
+  if (n->op != &op_Cut) --live.nodes;  // marks are not part of a graph
   block_release(n, n->bytes);
-  --live.nodes;
 }
 
 }  // namespace
@@ -257,6 +259,12 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
     uint32_t* versions = n->saved_versions();
     uint32_t* sources = n->saved_sources();
     int next = 0;
+    const bool packs = !context().saved_tensor_hooks.empty();
+    struct Unfinished {  // a hook may throw: the node goes again, with what it holds by then
+      Node* n;
+      ~Unfinished() { if (n) release(n); }
+    } unfinished{packs ? n : nullptr};
+    if (packs) std::fill_n(keep, saved, nullptr);
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
       const uint32_t source = rest & -rest;
       const int index = __builtin_ctz(source);
@@ -269,10 +277,9 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
       } else if (index < n_in && in.data()[index]) {
         t = kept_input(in.data()[index]);
       }
-      if (t && !context().saved_tensor_hooks.empty() && !t->has(kWrappedNumber) && !t->has(kPending)) {
-        TensorImpl* box = saved_value_hooks.pack(t);
-        release(t);
-        t = box;
+      if (t && packs && !t->has(kWrappedNumber) && !t->has(kPending)) {
+        const Tensor value = Tensor::adopt(t);
+        t = saved_value_hooks.pack(t);
       }
       keep[next] = t;
       versions[next] = t && t->storage ? t->storage->version : kVersionUnknown;
@@ -309,6 +316,7 @@ void save_results(Node* n, const Tensor* out) {
 
 Node* record_cut(const OpTable& by) {
   Node* n = allocate_node(op_Cut, 0, 1, 0, sizeof(ResultMeta));
+  --live.nodes;
   new (n->fields()) Cut{&by, !context().grad_enabled};
   auto* meta = reinterpret_cast<ResultMeta*>(n->results());
   *meta = {DType::Float32, Device{}, 0, 0};

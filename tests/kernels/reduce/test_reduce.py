@@ -11,7 +11,7 @@ from .kernels import BFLOAT16, REDUCTIONS, Kernels, all_kernels, best, bits, lay
 
 REAL = [np.dtype(c) for c in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
 THREADS = (1, 2, 3, 4, 8)
-LANES, CHUNK = 32, 4096
+LANES, CHUNK = 64, 4096
 
 
 @pytest.fixture(params=all_kernels(), ids=lambda k: k.isa)
@@ -55,7 +55,7 @@ def tree_sum(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "n", [0, 1, 2, 3, 5, 8, 9, 31, 32, 33, 100, 4095, 4096, 4097, 50001, 300000]
+    "n", [0, 1, 2, 3, 5, 8, 9, 31, 32, 33, 63, 64, 65, 100, 4095, 4096, 4097, 50001, 70000, 300000]
 )
 def test_sum_is_the_fixed_tree(kernels: Kernels, n: int) -> None:
     for dtype in (np.float32, np.float64):
