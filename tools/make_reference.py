@@ -16,11 +16,16 @@ from tools.signatures import Signature, forms
 
 FOLDER = ROOT / "docs" / "reference"
 LINE_LENGTH = 100
+DERIVATIVE = {
+    True: "Differentiable.",
+    False: "Has no gradient.",
+    None: "Made of other operations, and differentiable where they are.",
+}
 
 
 def plain(text: str) -> str:
     """As a reader writes it: the stubs' names for shadowed builtins mean nothing here."""
-    return re.sub(r"\b_(int|float|bool|dtype|device)\b", r"\1", text)
+    return re.sub(r"\b_(int|float|bool|dtype|device|layout|memory_format)\b", r"\1", text)
 
 
 def call(prefix: str, signature: Signature) -> str:
@@ -42,13 +47,15 @@ def calls(operation: Operation) -> list[str]:
     module = "weft." + "".join(f"{part}." for part in operation.name.split(".")[:-1])
     return [
         *(call(module, signature) for signature in forms(operation, "function")),
+        *(call("weft.", signature) for signature in forms(operation, "inplace function")),
+        *(call("weft.nn.functional.", signature) for signature in forms(operation, "functional")),
         *(call("Tensor.", signature) for signature in forms(operation, "method")),
         *(call("Tensor.", signature) for signature in forms(operation, "inplace")),
     ]
 
 
 def section(operation: Operation) -> str:
-    derivative = "Differentiable." if operation.differentiable else "Has no gradient."
+    derivative = DERIVATIVE[operation.differentiable]
     text = "\n\n".join(part for part in (operation.doc, derivative) if part)
     listing = "\n".join(calls(operation))
     return f"## {operation.name}\n\n```python\n{listing}\n```\n\n{text}\n"

@@ -47,9 +47,8 @@ def stub_default(value: Any) -> str:
 
 
 def stub_parameter(parameter: inspect.Parameter) -> str:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    text = f"{stars.get(parameter.kind, '')}{parameter.name}"
-    text += f": {stub_annotation(parameter.annotation)}"
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+    text = f"{stars}{parameter.name}: {stub_annotation(parameter.annotation)}"
     if parameter.default is inspect.Parameter.empty:
         return text
     return f"{text} = {stub_default(parameter.default)}"

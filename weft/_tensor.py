@@ -135,7 +135,8 @@ def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
 
 
 def __reduce_ex__(self: Any, protocol: int) -> tuple[Any, ...]:
-    if type(self).__reduce__ != object.__reduce__:
+    reduce: Any = type(self).__reduce__
+    if reduce is not object.__reduce__:
         return self.__reduce__()  # type: ignore[no-any-return]
     cls = None if type(self) is Tensor else type(self)
     # Of a view only the memory that its elements lie in.
@@ -343,11 +344,15 @@ def install() -> None:
         method = globals()[name]
         method.__qualname__ = f"Tensor.{method.__name__}"
         setattr(Tensor, name, method)
-    Tensor._make_subclass = staticmethod(_make_subclass)
-    Tensor.layout = property(lambda self: strided, doc="Always `strided`: tensors are dense.")
-    # Of two operands the tensor decides, not numpy's array.
-    Tensor.__array_priority__ = 1000
-    Tensor.__cuda_array_interface__ = property(_no_cuda_interface)
+    attributes = {
+        "_make_subclass": staticmethod(_make_subclass),
+        "layout": property(lambda self: strided, doc="Always `strided`: tensors are dense."),
+        # Of two operands the tensor decides, not numpy's array.
+        "__array_priority__": 1000,
+        "__cuda_array_interface__": property(_no_cuda_interface),
+    }
+    for name, attribute in attributes.items():
+        setattr(Tensor, name, attribute)
 
 
 def _no_cuda_interface(self: Any) -> Any:

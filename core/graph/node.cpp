@@ -285,6 +285,7 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
       versions[next] = t && t->storage ? t->storage->version : kVersionUnknown;
       sources[next++] = source;
     }
+    unfinished.n = nullptr;
   }
   if (context().record_sites) {
     const CallSite site = python.current_site();

@@ -276,7 +276,9 @@ struct Hardtanh {
   void check(Inputs in) const {
     if (min_val > max_val) fail(ErrorKind::Value, "min_val cannot be greater than max_val");
     if (in[0].dtype() == DType::Bool) fail("Bool inputs not supported for hardtanh");
-    if (in[0].dtype() == DType::UInt8 && min_val < 0) fail("cannot do hardtanh on an unsigned type with negative limits");
+    if (in[0].dtype() == DType::UInt8 && min_val < 0) {
+      fail("cannot do hardtanh on an unsigned type with negative limits");
+    }
   }
   math::Hardtanh functor() const { return {min_val, max_val}; }
   static void vjp(Backward& b) {

@@ -15,12 +15,12 @@ namespace {
 void refuse_bool_subtraction(Inputs in) {
   const bool first = in[0].dtype() == DType::Bool, second = in[1].dtype() == DType::Bool;
   if (first && second) {
-    fail("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-         "instead.");
+    fail("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+         "`logical_xor()` operator instead.");
   }
   if (first || second) {
-    fail("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
-         "`~` or `logical_not()` operator instead.");
+    fail("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
+         "a mask, use the `~` or `logical_not()` operator instead.");
   }
 }
 
@@ -29,7 +29,9 @@ void check_alpha(Inputs in, const Scalar& alpha) {
   common.add(in[0].get());
   common.add(in[1].get());
   const DType result = common.get();
-  if (alpha.kind == Scalar::Kind::Bool && result != DType::Bool) fail("Boolean alpha only supported for Boolean results.");
+  if (alpha.kind == Scalar::Kind::Bool && result != DType::Bool) {
+    fail("Boolean alpha only supported for Boolean results.");
+  }
   if (alpha.is_floating() && is_integral(result)) {
     fail("For integral input tensors, argument alpha must not be a floating point number.");
   }
@@ -133,8 +135,8 @@ struct Neg {
 
   void check(Inputs in) const {
     if (in[0].dtype() == DType::Bool) {
-      fail("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
-           "or `logical_not()` operator instead.");
+      fail("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+           "mask, use the `~` or `logical_not()` operator instead.");
     }
   }
   static void vjp(Backward& b) { b.set(0, neg(b.grad())); }
@@ -225,7 +227,8 @@ struct DivRounded {
       Meta quotient;
       infer_pointwise(op_Div, nullptr, in, &quotient);
       const bool half = item_size(quotient.dtype) == 2;
-      return half ? call(op_HalfTruncDivide, HalfTruncDivide{}, in[0], in[1]) : call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
+      return half ? call(op_HalfTruncDivide, HalfTruncDivide{}, in[0], in[1])
+                  : call(op_TruncDivide, TruncDivide{}, in[0], in[1]);
     }
     fail("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
   }
@@ -320,7 +323,8 @@ struct Pow {
 
   Tensor compose(Inputs in) const {
     refuse_two_numbers(in);
-    return in[1]->has(kWrappedNumber) ? power_of_number(in[0], number_of(in[1])) : call(op_PowTensor, PowTensor{}, in[0], in[1]);
+    if (in[1]->has(kWrappedNumber)) return power_of_number(in[0], number_of(in[1]));
+    return call(op_PowTensor, PowTensor{}, in[0], in[1]);
   }
 };
 WEFT_OP(Pow);
@@ -436,8 +440,9 @@ struct Addcdiv {
 
   void check(Inputs in) const {
     if (is_integral(in[1].dtype()) && is_integral(in[2].dtype())) {
-      fail("Integer division with addcdiv is no longer supported: it divides as div does. For the integer quotient write "
-           "(input + value * trunc(tensor1 / tensor2)).to(input.dtype), for the true one make tensor1 a float tensor.");
+      fail("Integer division with addcdiv is no longer supported: it divides as div does. For the integer "
+           "quotient write (input + value * trunc(tensor1 / tensor2)).to(input.dtype), for the true one make "
+           "tensor1 a float tensor.");
     }
   }
   math::Addcdiv functor() const { return {as_parameter(value)}; }
@@ -453,7 +458,8 @@ struct Addcdiv {
 WEFT_OP(Addcdiv);
 
 void refuse_overflow(const Tensor& number, DType type) {
-  if (!number->has(kWrappedNumber) || number.dtype() != DType::Int64 || !is_integral(type) || type == DType::Bool) return;
+  if (!number->has(kWrappedNumber) || number.dtype() != DType::Int64) return;
+  if (!is_integral(type) || type == DType::Bool) return;
   const int64_t value = *number.data<int64_t>();
   const int bits = item_size(type) * 8;
   const int64_t half_range = int64_t{1} << (bits - 1);

@@ -23,7 +23,8 @@ WEFT_INTEGER_OPERATION(BitwiseAnd, bitwise_and, "bitwise_and(Tensor|Scalar self,
 WEFT_INTEGER_OPERATION(BitwiseOr, bitwise_or, "bitwise_or(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")
 WEFT_INTEGER_OPERATION(BitwiseXor, bitwise_xor, "bitwise_xor(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")
 WEFT_INTEGER_OPERATION(ShiftLeft, shift_left, "bitwise_left_shift(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")
-WEFT_INTEGER_OPERATION(ShiftRight, shift_right, "bitwise_right_shift(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")
+WEFT_INTEGER_OPERATION(ShiftRight, shift_right,
+                       "bitwise_right_shift(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")
 WEFT_INTEGER_OPERATION(Gcd, gcd, "gcd(Tensor self, Tensor other) -> Tensor")
 WEFT_INTEGER_OPERATION(Lcm, lcm, "lcm(Tensor self, Tensor other) -> Tensor")
 

@@ -145,7 +145,8 @@ WEFT_ONE_BOUND(ClampMax, clamp_max, max, minimum, le, gt)
 struct ClampBoth {
   static constexpr Schema schema{"clamp.both(Tensor self, Tensor|Scalar min, Tensor|Scalar max) -> Tensor"};
   static constexpr Pointwise pointwise{Elementwise::clamp};
-  static constexpr Saves saves{{input(0) | input(1) | input(2), input(0) | input(1) | input(2), input(0) | input(1) | input(2)}};
+  static constexpr uint32_t kAllInputs = input(0) | input(1) | input(2);
+  static constexpr Saves saves{{kAllInputs, kAllInputs, kAllInputs}};
   static constexpr const char* backward_name = "ClampBackward0";
 
   void check(Inputs in) const {
@@ -174,6 +175,8 @@ struct Clamp {
 };
 WEFT_OP(Clamp);
 
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) { return call(op_Where, Where{}, condition, a, b); }
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  return call(op_Where, Where{}, condition, a, b);
+}
 
 }  // namespace weft

@@ -103,8 +103,8 @@ struct NanToNum {
   Tensor compose(Inputs in) const {
     if (is_integral(in[0].dtype())) return clone(in[0]);
     const double bound = largest(in[0].dtype());
-    return call(op_ReplaceNonfinite, ReplaceNonfinite{nan.value_or(0.0), posinf.value_or(bound), neginf.value_or(-bound)},
-                in[0]);
+    const ReplaceNonfinite replace{nan.value_or(0.0), posinf.value_or(bound), neginf.value_or(-bound)};
+    return call(op_ReplaceNonfinite, replace, in[0]);
   }
 };
 WEFT_OP(NanToNum);

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -125,6 +126,19 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:160]}"
 
 
+def _in_double(value: Any) -> Any:
+    """The same arguments with every float32 tensor in float64."""
+    if isinstance(value, torch.Tensor):
+        if value.dtype is not torch.float32:
+            return value
+        return value.detach().double().requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_in_double(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _in_double(item) for key, item in value.items()}
+    return value
+
+
 def has_complex(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.is_complex()
@@ -191,7 +205,11 @@ class Checker:
                 self._guard(variant, call, lambda v=variant: self._check_variant(v, parts))
         for variant in ("inplace", "inplace_operator"):
             if getattr(self.op, f"{variant}_variant") is not None:
-                self._guard(variant, call, lambda v=variant: self._check_inplace(v, parts))
+                self._guard(
+                    variant,
+                    call,
+                    lambda v=variant: self._check_inplace(v, parts, sample.broadcasts_input),
+                )
         if self.op.supports_out:
             self._guard("out", call, lambda: self._check_out(parts))
             if first:
@@ -248,6 +266,9 @@ class Checker:
         """True where both gave a result, False where both refused; raises where they disagree."""
         if expected.error is not None:
             if actual.error is None:
+                # PyTorch has no kernel for the dtype: having one is no difference in meaning.
+                if re.search("not implemented for|Unsupported dtype", str(expected.error)):
+                    return False
                 raise Mismatch("accepts", f"no exception; torch {first_line(expected.error)}")
             return False
         if actual.error is not None:
@@ -259,7 +280,10 @@ class Checker:
         try:
             same(actual, expected, self.module, values=values)
         except Mismatch as mismatch:
-            if mismatch.kind != "value" or not self._differs_by_ties(actual, expected, parts):
+            if mismatch.kind != "value" or not (
+                self._differs_by_ties(actual, expected, parts)
+                or self._nearer_to_double(actual, expected, parts)
+            ):
                 raise
 
     def _differs_by_ties(self, actual: Any, expected: Any, parts: Any) -> bool:
@@ -298,7 +322,42 @@ class Checker:
                 tensors_in(actual, self.module), tensors_in(expected, torch), strict=True
             ):
                 same_aliasing(one, other, our_parts[0], torch_parts[0])
-        self._check_gradients(actual, expected, to_ours.leaves, to_torch.leaves)
+        try:
+            self._check_gradients(actual, expected, to_ours.leaves, to_torch.leaves)
+        except Mismatch as mismatch:
+            if mismatch.kind != "gradient" or not self._closer_than_torch(parts):
+                raise
+
+    def _nearer_to_double(self, actual: Any, expected: Any, parts: Any) -> bool:
+        """Whether our float32 results are nearer to PyTorch's in float64 than PyTorch's own are."""
+        if self.dtype != "float32" or not isinstance(expected, torch.Tensor):
+            return False
+        value, args, kwargs = _in_double(parts)
+        exact = self.op.op(value, *args, **kwargs)
+        ours = torch.tensor(actual.tolist(), dtype=torch.float64)
+        theirs = expected.detach().double()
+        return bool((ours - exact).abs().max() <= (theirs - exact).abs().max())
+
+    def _closer_than_torch(self, parts: Any) -> bool:
+        """Whether our float32 gradients are nearer to PyTorch's in float64 than PyTorch's own are."""
+        if self.dtype != "float32":
+            return False
+
+        def gradients(module: Any, function: Any, precise: bool) -> list[Any]:
+            convert = Bridge(module, requires_grad=True)
+            value, args, kwargs = convert(_in_double(parts) if precise else parts)
+            outputs = [t for t in tensors_in(function(value, *args, **kwargs), module) if t.requires_grad]
+            found = module.autograd.grad(sum(t.sum() for t in outputs), convert.leaves, allow_unused=True)
+            return [None if g is None else torch.tensor(g.tolist(), dtype=torch.float64) for g in found]
+
+        exact = gradients(torch, self.op.op, True)
+        theirs = gradients(torch, self.op.op, False)
+        ours = gradients(self.module, self._ours("op"), False)
+        errors = [
+            max((g - e).abs().max().item() for g, e in zip(found, exact, strict=True) if e is not None)
+            for found in (ours, theirs)
+        ]
+        return errors[0] <= errors[1]
 
     def _check_gradients(
         self, actual: Any, expected: Any, our_leaves: list[Any], torch_leaves: list[torch.Tensor]
@@ -347,7 +406,7 @@ class Checker:
         if both is not None:
             self._compare(both[0], both[1], parts)
 
-    def _check_inplace(self, variant: str, parts: Any) -> None:
+    def _check_inplace(self, variant: str, parts: Any, broadcasts_input: bool) -> None:
         if not isinstance(parts[0], torch.Tensor):
             raise Unsupported("nothing to write into")
         ours = self._ours(f"{variant}_variant")
@@ -361,6 +420,10 @@ class Checker:
             outcome = attempt(lambda f=function, t=target, a=args, k=kwargs: f(t, *a, **k))
             sides.append((leaf, target, outcome, convert))
         (leaf, target, actual, to_ours), (torch_leaf, torch_target, expected, to_torch) = sides
+        if broadcasts_input and isinstance(actual.error, RuntimeError):
+            # PyTorch's own tests want a refusal here as well; some operations resize instead.
+            same(target, leaf.detach(), self.module)
+            return
         if not self._same_outcome(actual, expected):
             same(target, torch_leaf.detach(), self.module)  # a refused write leaves it as it was
             return

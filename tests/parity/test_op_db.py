@@ -17,8 +17,19 @@ from . import opdb
 SAMPLES = int(os.environ.get("WEFT_PARITY_SAMPLES", "12"))
 REFERENCES = int(os.environ.get("WEFT_PARITY_REFERENCES", "0"))
 
+# What weft refuses for now, each with its reason. Strict: the day one works, its line must go.
+REFUSED = {"norm.nuc": "the nuclear norm needs singular values, which weft does not compute yet"}
+
+
+def marks(name: str, dtype: str) -> list[pytest.MarkDecorator]:
+    refused = name in REFUSED and dtype != "errors"
+    return [pytest.mark.xfail(reason=REFUSED[name], strict=True)] if refused else []
+
+
 CASES = [
-    pytest.param(op, dtype, id=f"{opdb.full_name(op)}-{dtype}")
+    pytest.param(
+        op, dtype, id=f"{opdb.full_name(op)}-{dtype}", marks=marks(opdb.full_name(op), dtype)
+    )
     for name in opdb.op_names()
     for op in opdb.variants_of(name)
     for dtype in opdb.dtypes_of(op)

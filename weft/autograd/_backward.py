@@ -67,9 +67,9 @@ def _gradients(value: Any, outputs: tuple[Any, ...], batched: bool = False) -> t
 
 _CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter "
-    "and its gradient which can cause a memory leak. We recommend using autograd.grad when creating "
-    "the graph to avoid this. If you have to use this function, make sure to reset the .grad fields "
-    "of your parameters to None after use to break the cycle and avoid the leak."
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak."
 )
 
 
@@ -118,7 +118,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple; ``.grad`` stays as it is."""
+    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple; no ``.grad`` changes."""
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
@@ -191,6 +191,4 @@ def _batched_grad(
     if not rows:
         return tuple(_zeros_like(t).expand(0, *_shape(t)) for t in targets)
     stack = _core.ops["stack"]
-    return tuple(
-        None if column[0] is None else stack(column) for column in zip(*rows, strict=True)
-    )
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows, strict=True))

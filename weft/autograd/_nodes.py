@@ -60,11 +60,11 @@ class SavedTensor:
     def data(self) -> Any:
         return self._node._saved_value(self._source)
 
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    def register_hooks(self, pack_hook: Hook, unpack_hook: Hook) -> None:
         """Replaces the value by ``pack_hook(value)``; backward gets ``unpack_hook`` of that."""
         for hook in (pack_hook, unpack_hook):
             if not callable(hook):
-                raise TypeError(f"hooks of saved tensors must be callable, got {type(hook).__name__}")
+                raise TypeError(f"a saved tensor's hooks must be callable, got {hook!r}")
         self._node._pack_saved(self._source, pack_hook, unpack_hook)
 
 
@@ -92,7 +92,7 @@ def _source_of(node: Any, name: str) -> int | None:
         source = parameters.tensors.index(name)
     elif name in parameters.results:
         source = _FIRST_RESULT + parameters.results.index(name)
-    elif name.startswith("result") and name[len("result") :].isdigit() or name == "result":
+    elif name == "result" or (name.startswith("result") and name[len("result") :].isdigit()):
         source = _FIRST_RESULT + int(name.removeprefix("result") or 0)
     else:
         return None
@@ -134,7 +134,7 @@ def _saved(node: Any, name: str) -> Any:
 
 
 def _get_attribute(self: Any, name: str) -> Any:
-    """Attributes that depend on the operation: saved values; those of a custom function's context."""
+    """What depends on the operation: saved values; attributes of a custom function's context."""
     context = self._context
     if context is not None:
         return _of_context(self, context, name)

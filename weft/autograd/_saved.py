@@ -24,11 +24,14 @@ class SavedValue:
         self.unpack = None
         hooks = _core._current_saved_tensor_hooks()
         if hooks is not None:
-            self.tensor, self.unpack = _packed(tensor if output_nr is None else _core._alias(tensor), *hooks)
+            self.tensor, self.unpack = _packed(self._kept(tensor), *hooks)
             return
         if not tensor.is_inference():
             self.version = tensor._version
-        self.tensor = tensor if output_nr is None else _core._alias(tensor)
+        self.tensor = self._kept(tensor)
+
+    def _kept(self, tensor: Any) -> Any:
+        return tensor if self.output_nr is None else _core._alias(tensor)
 
     def get(self, node: Any, name: str) -> Any:
         if self.unpack is not None:

@@ -28,7 +28,7 @@ def backward(
 
 
 def register_hook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(grad)`` whenever this tensor's gradient is computed; it may return another one."""
+    """Calls ``hook(grad)`` when this tensor's gradient is computed; it may return another one."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     _core._track(self)  # the hook may refer to the tensor, which owns it

@@ -14,7 +14,7 @@ Tensor = _core.Tensor
 
 
 class FunctionCtx:
-    """Carries what forward wants to tell backward; ``grad_fn`` of the results shows its attributes."""
+    """Carries what forward tells backward; ``grad_fn`` of the results shows its attributes."""
 
     def __init__(self) -> None:
         self.needs_input_grad: tuple[bool, ...] = ()
@@ -177,7 +177,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Computes the result. ``forward(ctx, *args)``, or ``forward(*args)`` with setup_context."""
+        """Computes the result: ``forward(ctx, *args)``, or without ctx beside ``setup_context``."""
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
@@ -283,9 +283,7 @@ def _own_result(value: Any, args: tuple[Any, ...], context: FunctionCtx, recordi
         return value
     is_input = _is_among(value, args)
     has_history = (
-        recording
-        and value.is_floating_point()
-        and not _is_among(value, context.non_differentiable)
+        recording and value.is_floating_point() and not _is_among(value, context.non_differentiable)
     )
     if has_history or not value.requires_grad:
         return value.view_as(value) if is_input else value

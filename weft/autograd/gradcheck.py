@@ -405,11 +405,11 @@ def _check_batched_forward(subject: Subject) -> None:
 
         def tangents(direction: Tensor, i: int = i, func: Any = outputs_at) -> tuple[Tensor, ...]:
             primal = subject.inputs[i].detach()
-            found: tuple[Tensor, ...] = weft.func.jvp(func, (primal,), (direction,))[1]
+            found: tuple[Tensor, ...] = transforms.jvp(func, (primal,), (direction,))[1]
             return found
 
         try:
-            batched = weft.func.vmap(tangents)(weft.stack(directions))
+            batched = transforms.vmap(tangents)(weft.stack(directions))
         except Exception as error:
             raise GradcheckError(
                 f"While computing batched tangents for input {i}, forward mode raised "

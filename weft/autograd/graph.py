@@ -36,9 +36,7 @@ class saved_tensors_hooks:
     tensor.
     """
 
-    def __init__(
-        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 

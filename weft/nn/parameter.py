@@ -8,7 +8,7 @@ from weft import _core
 from weft._printing import parameter_repr
 
 
-class Parameter(_core.Tensor):  # type: ignore[misc]
+class Parameter(_core.Tensor):
     """A tensor that a module lists among its parameters when it is assigned to an attribute.
 
     It is a mark and nothing more: what operations make of it are plain tensors.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from weft import _core
 
@@ -58,7 +58,7 @@ def composed(
             setattr(_core.Tensor, operation.name, method)
         if "inplace" in operation.kinds:
             setattr(_core.Tensor, operation.name + "_", _core.composed_method(_in_place(function)))
-        return call  # type: ignore[no-any-return]
+        return cast(F, call)
 
     return register
 

@@ -299,7 +299,9 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
   const int64_t index_step = lines.step[0], self_step = work.self_step, other_step = lines.step[2];
   const int64_t size = work.self_size;
   constexpr int64_t item = sizeof(T);
-  if (index_step > index_next && beside > 1) {
+  // An index that all lines share says nothing about the order of the memory.
+  const bool across = index_next != 0 ? index_step > index_next : other_step > other_next;
+  if (across && beside > 1) {
     for (int64_t l = begin; l < end; ++l) {
       const char* const index_row = index + l * index_step;
       char* const other_row = other + l * other_step;
@@ -333,6 +335,20 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
 template <class T, class Fn> void for_all_indexed(const LineWork& work, Fn fn) {
   for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
     for_indexed<T>(work, line, beside, 0, work.lines.length, fn);
+  });
+}
+
+// Results do not meet, so that a single long line is shared out as well.
+void take_along(int item_size, const LineWork& work) {
+  const int64_t length = work.lines.length;
+  with_item(item_size, [&](auto item) {
+    using Item = decltype(item);
+    const auto take = [](Item from, Item& to) { to = from; };
+    if (work.lines.count > 1 || length <= kPieceElements) return for_all_indexed<Item>(work, take);
+    parallel(pieces_of(length), [&](int64_t piece) {
+      const int64_t begin = piece * kPieceElements;
+      for_indexed<Item>(work, 0, 1, begin, std::min(length, begin + kPieceElements), take);
+    });
   });
 }
 
@@ -543,8 +559,18 @@ IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Str
 }
 
 IndexStatus index_select(int item_size, Strided out, Strided self, int dim, Strided index) {
-  const OneDim one(self, dim, index, out);
-  return index_get(item_size, one.other, one.rest, one.index);
+  const bool picks_within_rows = self.ndim > 1 && out.strides[dim] == item_size;
+  if (!picks_within_rows) {
+    const OneDim one(self, dim, index, out);
+    return index_get(item_size, one.other, one.rest, one.index);
+  }
+  if (const IndexStatus status = check_index(index, self.sizes[dim]); !status) return status;
+  int64_t strides[kMaxDims] = {};  // every row has the same index
+  strides[dim] = index.ndim == 0 ? 0 : index.strides[0];
+  const Strided index_of_rows{index.data, out.ndim, out.sizes, strides};
+  const Lines<3> lines({&index_of_rows, &self, &out}, dim);
+  take_along(item_size, {lines, self.sizes[dim], self.strides[dim]});
+  return {};
 }
 
 IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values,
@@ -558,16 +584,7 @@ IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided in
   if (const IndexStatus status = check_index(index, size); !status) return status;
   const Lines<3> lines({&index, &self, &out}, dim);
   const int64_t self_step = self.ndim == 0 ? 0 : self.strides[dim];
-  const LineWork work{lines, size, self_step};
-  with_item(item_size, [&](auto item) {
-    using Item = decltype(item);
-    const auto take = [](Item from, Item& to) { to = from; };
-    if (lines.count > 1 || lines.length <= kPieceElements) return for_all_indexed<Item>(work, take);
-    parallel(pieces_of(lines.length), [&](int64_t piece) {
-      const int64_t begin = piece * kPieceElements;
-      for_indexed<Item>(work, 0, 1, begin, std::min(lines.length, begin + kPieceElements), take);
-    });
-  });
+  take_along(item_size, {lines, size, self_step});
   return {};
 }
 

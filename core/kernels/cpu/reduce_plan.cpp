@@ -15,7 +15,7 @@ using reduction::kChunk;
 using reduction::kLanes;
 
 constexpr int64_t kPieceElements = 65536;  // about what one piece of parallel work should read
-constexpr int64_t kLaneBytes = 32768;      // the lanes of a block of columns stay in L1
+constexpr int64_t kLaneBytes = 65536;      // of a block of columns: wide rows, lanes near L1
 constexpr int64_t kRowBatch = 256;         // rows whose accumulators are kept on the stack
 constexpr int64_t kMaxAccumulator = 16;
 constexpr int64_t kChunkBatch = 16;       // chunks of one sequence handed to a kernel at once

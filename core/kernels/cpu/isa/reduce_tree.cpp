@@ -71,45 +71,50 @@ template <class Op, class T, class A> struct Tree {
     if (center == nullptr) {
       for (int64_t c = 0; c < width; ++c) {
         T a = lane[c];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], T{});
         lane[c] = a;
       }
     } else {
       for (int64_t c = 0; c < width; ++c) {
         T a = lane[c];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], center[c]);
         lane[c] = a;
       }
     }
   }
 
+  // Takes whole rounds of `depth` rows per lane from row r on; returns the first row that is left.
+  template <int depth>
+  static int64_t take_rounds(T* lanes, int64_t width, const char* x, int64_t row_stride, int64_t r,
+                             int64_t rows, int64_t first_row, const T* centers, bool dense) {
+    constexpr int64_t kRound = depth * kLanes;
+    for (; r + kRound <= rows; r += kRound) {
+      if (dense) {
+        take_row<depth>(lanes, kLanes * width, x + r * row_stride, row_stride, nullptr);
+        continue;
+      }
+      for (int l = 0; l < kLanes; ++l) {
+        T* lane = lanes + (first_row + l) % kLanes * width;
+        take_row<depth>(lane, width, x + (r + l) * row_stride, row_stride, centers);
+      }
+    }
+    return r;
+  }
+
   static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
                       int64_t first_row, const void* center) {
     T* all = static_cast<T*>(lanes);
     const T* centers = static_cast<const T*>(center);
+    // Dense rows: kLanes of them lie as their lanes do.
+    const bool dense = row_stride == width * static_cast<int64_t>(sizeof(T)) &&
+                       center == nullptr && first_row % kLanes == 0;
     int64_t r = 0;
-    if (row_stride == width * static_cast<int64_t>(sizeof(T)) && center == nullptr &&
-        first_row % kLanes == 0) {
-      // Dense rows: kLanes of them lie as their lanes do.
-      const int64_t block = kLanes * width;
-      for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
-        take_row<4>(all, block, x + r * row_stride, width * static_cast<int64_t>(sizeof(T)),
-                    nullptr);
-      }
-      for (; r + kLanes <= rows; r += kLanes) {
-        take_row<1>(all, block, x + r * row_stride, 0, nullptr);
-      }
-      if (r < rows) take_row<1>(all, (rows - r) * width, x + r * row_stride, 0, nullptr);
-      return;
-    }
-    for (; r + 4 * kLanes <= rows; r += 4 * kLanes) {
-      for (int l = 0; l < kLanes; ++l) {
-        T* lane = all + (first_row + l) % kLanes * width;
-        take_row<4>(lane, width, x + (r + l) * row_stride, row_stride, centers);
-      }
-    }
+    r = take_rounds<8>(all, width, x, row_stride, r, rows, first_row, centers, dense);
+    r = take_rounds<4>(all, width, x, row_stride, r, rows, first_row, centers, dense);
+    r = take_rounds<1>(all, width, x, row_stride, r, rows, first_row, centers, dense);
+    if (dense) return take_row<1>(all, (rows - r) * width, x + r * row_stride, 0, nullptr);
     for (; r < rows; ++r) {
       T* lane = all + (first_row + r) % kLanes * width;
       take_row<1>(lane, width, x + r * row_stride, row_stride, centers);
