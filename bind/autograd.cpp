@@ -161,7 +161,7 @@ PyObject* track(PyObject*, PyObject* tensor) {
 PyObject* gradient_edge(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = tensor_argument(tensor);
-    if (!needs_grad(t)) fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    if (!needs_grad(t) || !t->requires_grad()) fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
     const Edge e = take_gradient_edge(t);
     Ref node(wrap_node(e.node()));
     release(e.node());

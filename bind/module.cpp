@@ -1,6 +1,9 @@
 // The extension module weft._core.
 #include <nanobind/nanobind.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "bind/object.h"
 #include "core/kernels/cpu/gemm.h"
 #include "core/kernels/cpu/isa.h"
@@ -14,6 +17,14 @@ namespace weft::bind {
 void init_generator(nb::module_& m);
 
 namespace {
+
+// A misspelt or impossible WEFT_CPU would silently measure or test another build of the kernels.
+void check_wanted_cpu() {
+  const char* const wanted = std::getenv("WEFT_CPU");
+  const std::string chosen = cpu::isa_name(cpu::chosen_isa());
+  if (wanted == nullptr || chosen == wanted) return;
+  throw nb::import_error(("WEFT_CPU=" + std::string(wanted) + ": this processor runs baseline up to " + chosen).c_str());
+}
 
 DType checked_dtype(nb::handle o) {
   DType t;
@@ -30,6 +41,7 @@ NB_MODULE(_core, m) {
   using namespace weft;
   using namespace weft::bind;
   nb::set_leak_warnings(false);
+  check_wanted_cpu();
   init_sites();
   PyObject* module = m.ptr();
   if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_result_types(module) ||

@@ -149,7 +149,7 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
     TensorImpl* t = impl_of(self);
     const int on = value ? PyObject_IsTrue(value) : -1;
     if (on < 0) return -1;
-    if (needs_grad(t) && t->grad_fn) {
+    if (needs_grad(t) && t->requires_grad() && t->grad_fn) {
       if (on) return 0;
       fail(
           "you can only change requires_grad flags of leaf variables. If you want to use a "
@@ -172,13 +172,13 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
 PyObject* get_is_leaf(PyObject* self, void*) {
   return guarded([&] {
     TensorImpl* t = impl_of(self);
-    return PyBool_FromLong(!needs_grad(t) || !t->grad_fn);
+    return PyBool_FromLong(!needs_grad(t) || !t->requires_grad() || !t->grad_fn);
   });
 }
 PyObject* get_grad_fn(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = impl_of(self);
-    if (!needs_grad(t)) Py_RETURN_NONE;
+    if (!needs_grad(t) || !t->requires_grad()) Py_RETURN_NONE;
     return wrap_node(t->grad_fn);
   });
 }

@@ -1,9 +1,9 @@
 """A network that is another graph for every example: arithmetic expressions, read as trees.
 
-Each example is a small expression such as ``(min 3 (max 1 9) 4)``. The network computes a vector for
-every leaf, combines vectors from the leaves to the root along the expression's own structure, and reads
-the answer off the root. Plain tensors, plain recursion and an update written by hand: whatever Python
-does is what is recorded.
+Each example is a small expression such as ``(min 3 (max 1 9) 4)``. The network computes a vector
+for every leaf, combines vectors from the leaves to the root along the expression's own structure,
+and reads the answer off the root. Plain tensors, plain recursion and an update written by hand:
+whatever Python does is what is recorded.
 
 Run it with ``make demo``.
 """
@@ -88,9 +88,7 @@ def loss_of(expression: Expression, p: dict[str, Any]) -> Any:
 
 def accuracy(examples: list[Expression], p: dict[str, Any]) -> float:
     with weft.no_grad():
-        right = sum(
-            int((encode(e, p) @ p["readout"]).argmax()) == value_of(e) for e in examples
-        )
+        right = sum(int((encode(e, p) @ p["readout"]).argmax()) == value_of(e) for e in examples)
     return right / len(examples)
 
 
@@ -151,9 +149,10 @@ def main() -> None:
     commonest = max(
         {values: sum(value_of(e) == values for e in test) for values in range(DIGITS)}.values()
     )
-    print(f"  {len(paths)} different graphs in {seconds:.1f} s, among them the path of that example:")
+    print(f"  {len(paths)} different graphs in {seconds:.1f} s, among them that example's path:")
     print(f"    {shape_of(shown)}")
-    print(f"  always answering the commonest digit is right {commonest / len(test):.0%} of the time")
+    commonest_share = commonest / len(test)
+    print(f"  always answering the commonest digit is right {commonest_share:.0%} of the time")
 
     with weft.no_grad():
         example = max(test, key=lambda e: loss_of(e, p).item())

@@ -1,6 +1,6 @@
 """Devices, seeds and the leak tracker.
 
-    --leaks    every test must leave as many live tensors and nodes as it found
+--leaks    every test must leave as many live tensors and nodes as it found
 """
 
 from __future__ import annotations

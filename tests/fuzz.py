@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import inspect
 import os
 import resource
 import subprocess
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ._target import IS_WEFT, weft
-from .fuzz_values import Arguments, Schema, parse, text_of
+from .fuzz_values import Arguments, Schema, parse, schema_of, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = (
@@ -105,10 +106,20 @@ class Entry:
 
     schema: Schema
     kind: str
+    namespace: str = ""  # of a function written in Python: "nn.functional", "linalg", ...
 
     @property
     def name(self) -> str:
-        return f"{self.schema.name}{'_' if self.kind == 'inplace' else ''} ({self.kind})"
+        prefix = f"{self.namespace}." if self.namespace else ""
+        return f"{prefix}{self.schema.name}{'_' if self.kind == 'inplace' else ''} ({self.kind})"
+
+
+def at_path(path: str) -> Any:
+    """What stands at a dotted path below weft."""
+    found = weft
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
 
 
 class Changed(Exception):
@@ -148,6 +159,22 @@ def torch_registry() -> list[dict[str, Any]]:
     return found
 
 
+def composed_entries() -> Iterator[Entry]:
+    """The operations written in Python, which the registry of the core does not list."""
+    if not IS_WEFT:
+        return
+    from weft.ops._composed import composed_operations
+
+    for operation in composed_operations:
+        schema = schema_of(operation.name, operation.function)
+        kinds = set(operation.kinds)
+        if "out" in inspect.signature(operation.function).parameters:
+            kinds.add("out")
+        for kind in sorted(kinds):
+            namespace = operation.namespace if kind in ("function", "out") else ""
+            yield Entry(schema, kind, namespace)
+
+
 def entries() -> list[Entry]:
     found: dict[Entry, None] = {}
     for item in registry():
@@ -157,6 +184,7 @@ def entries() -> list[Entry]:
             raise SystemExit(f"schema of {item['name']}: {item['schema']!r}: {error}") from None
         for kind in item["kinds"]:
             found[Entry(schema, kind)] = None
+    found |= dict.fromkeys(composed_entries())
     for text in EXTRA:
         schema = parse(text)
         if hasattr(weft, schema.name):
@@ -212,6 +240,12 @@ class Call:
         for parameter in self.entry.schema.parameters:
             if not parameter.required and source.chance(0.5):
                 continue
+            if parameter.type.startswith("*"):
+                several = dataclasses.replace(parameter, type=parameter.type[1:])
+                self.positional += [
+                    source.of(several) for _ in range(source.random.choice((0, 1, 2, 2, 3)))
+                ]
+                continue
             value = source.of(parameter)
             by_name = parameter.keyword_only or (not parameter.required and source.chance(0.5))
             if by_name or self.named:
@@ -243,13 +277,12 @@ class Call:
         name = self.entry.schema.name
         match self.entry.kind:
             case "function" | "out":
+                if self.entry.namespace:
+                    return getattr(at_path(self.entry.namespace), name)  # type: ignore[no-any-return]
                 registered = getattr(weft, "_core", None)
                 if registered is not None and name in registered.ops:
                     return registered.ops[name]  # type: ignore[no-any-return]
-                owner = weft
-                for part in name.split("."):
-                    owner = getattr(owner, part)
-                return owner  # type: ignore[no-any-return]
+                return at_path(name)  # type: ignore[no-any-return]
             case "functional":
                 return getattr(weft.nn.functional, name)  # type: ignore[no-any-return]
             case "inplace":

@@ -8,8 +8,10 @@ wrong in every way that a caller can be wrong.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 from ._target import weft
@@ -79,6 +81,41 @@ def parse(text: str) -> Schema:
         kind = "Tensor" + kind[kind.index(")") + 1 :] if kind.startswith("Tensor(") else kind
         parameters.append(Parameter(kind, parameter, not equals, keyword_only))
     return Schema(name.rpartition("::")[2].partition(".")[0], tuple(parameters))
+
+
+# How a schema writes what the annotations of operations written in Python say.
+ANNOTATIONS = {
+    "Number": "Scalar",
+    "Tensor | Number": "Tensor|Scalar",
+    "Sequence[Tensor]": "Tensor[]",
+    "Sequence[Tensor | None]": "Tensor?[]",
+    "Sequence[int]": "int[]",
+    "int | Sequence[int]": "int[]",
+    "int | Sequence[Sequence[int]] | Sequence[int] | Tensor": "int[]",
+    "float | str": "Scalar",
+}
+# What an annotation leaves open, by the parameter's name.
+NAMED = {"dtype": "DType?", "device": "Device?", "layout": "Layout?", "dim": "int?"}
+
+
+def schema_of(name: str, function: Callable[..., Any]) -> Schema:
+    """The schema of an operation written in Python, without its `out`."""
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "out":
+            continue
+        text = str(parameter.annotation).replace("_core.", "")
+        optional = text.endswith(" | None")
+        text = text.removesuffix(" | None")
+        kind = ANNOTATIONS.get(text, text) + ("?" if optional else "")
+        if text in ("Any", "object"):
+            kind = NAMED.get(parameter.name, "Tensor|Scalar")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            kind = f"*{kind}"
+        required = parameter.default is parameter.empty
+        keyword_only = parameter.kind is parameter.KEYWORD_ONLY
+        parameters.append(Parameter(kind, parameter.name, required, keyword_only))
+    return Schema(name, tuple(parameters))
 
 
 class Arguments:

@@ -39,6 +39,16 @@ def method(name: str) -> Any:
     return lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs)
 
 
+def resampled(name: str) -> Any:
+    """Overwritten by random numbers, always the same ones: no gradient, but for the factor."""
+
+    def call_in_place(tensor: Any, *args: Any) -> Any:
+        generator = weft.Generator().manual_seed(3)
+        return getattr(tensor * 1, name)(*args, generator=generator) * tensor
+
+    return call_in_place
+
+
 POINTWISE = [
     row("abs", unary(avoid=[0.0]), kinks=[kink([0.0, -0.0], gives=[0.0, 0.0])]),
     row("acos", unary(-0.9, 0.9, 0.0)),
@@ -606,6 +616,63 @@ NETWORK = [
     ),
 ]
 
+# Operations of the registry beyond the engine's list.
+BEYOND_THE_LIST = [
+    row("cauchy", call(F()), function=resampled("cauchy_")),
+    row("geometric", call(F(), 0.4), function=resampled("geometric_")),
+    row("log_normal", call(F()), call(F(), 0.5, 0.1), function=resampled("log_normal_")),
+    row("random", call(F()), call(F(), 5), call(F(), 2, 7), function=resampled("random_")),
+    row(
+        "constant_pad_nd",
+        call(F(), (1, 2)),
+        call(F(layout="transposed"), (-1, 1, 0, 2), 0.5),
+        call(F((2, 3, 2), layout="stepped"), (0, -1, 1, 0), -2.0),
+        call(F((0, 2)), (1, 1)),
+        call(F(()), ()),
+    ),
+    row(
+        "copy",
+        call(F(), F()),
+        call(F(layout="transposed"), F((3,))),
+        call(F((2,)), F(())),
+        call(F(), 2.5),
+        call(F((0, 3)), F((3,))),
+        function=lambda x, source: (x * 1).copy_(source),
+    ),
+    row("cpu", call(F()), function=lambda x: x.cpu() * 1),
+    row("type_as", call(F(), F(gradient=False)), function=lambda x, y: x.type_as(y) * 1),
+    row(
+        "nn.functional.embedding",
+        call(Whole([2, 0, 2]), F((3, 2))),
+        call(Whole([[1], [2]]), F((3, 2), layout="transposed")),
+        call(Whole([2, 1, 2]), F((3, 2)), padding_idx=0),
+        call(Whole([], "int64"), F((3, 2))),
+        call(Whole(1), F((3, 2))),
+    ),
+    row(
+        "kthvalue",
+        call(F((5,)), 2),
+        call(F(), 1, 0),
+        call(F(layout="transposed"), 3, 1, True),
+        call(F(()), 1),
+        kinks=[kink([1.0, 1.0, 3.0], 2, gives=[0.0, 1.0, 0.0])],
+    ),
+    row(
+        "nanmedian",
+        call(F((5,))),
+        call(F((3, 3)), 0),
+        call(F((2, 4), layout="transposed"), 1, True),
+        kinks=[kink([NAN, 2.0, 1.0], gives=[0.0, 0.0, 1.0])],
+    ),
+    row(
+        "put",
+        call(F(), Whole([0, 5]), F((2,))),
+        call(F(layout="transposed"), Whole([[1], [-1]]), F((2, 1))),
+        call(F(), Whole([0, 5, 5]), F((3,)), True),
+        function=method("put"),
+    ),
+]
+
 TABLE: list[Row] = [
     *POINTWISE,
     *SELECTIONS,
@@ -614,7 +681,23 @@ TABLE: list[Row] = [
     *SHAPES,
     *PRODUCTS,
     *NETWORK,
+    *BEYOND_THE_LIST,
 ]
+
+# Registered operations that are reached through another one, whose row checks the derivative.
+SAME_AS = {
+    "_index_put": "index_put",
+    "adjoint": "H",
+    "concat": "cat",
+    "concatenate": "cat",
+    "cuda": "to",
+    "embedding": "nn.functional.embedding",
+    "linalg_vector_norm": "linalg.vector_norm",
+    "moveaxis": "movedim",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "zero": "zero_",
+}
 
 # Operators whose derivative is another row's, reached by syntax.
 SYNTAX = {

@@ -21,7 +21,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
-    r"<!-- (append|before-last-brace|before \"[^\n]*?\"|after \"[^\n]*?\"): (\S+) -->\n```\w+\n(.*?)```\n",
+    r"<!-- (append|before-last-brace|before \"[^\n]*?\"|after \"[^\n]*?\"): (\S+) -->\n"
+    r"```\w+\n(.*?)```\n",
     re.DOTALL,
 )
 
@@ -91,7 +92,9 @@ def test_the_instructions_fit_the_tree() -> None:
 @pytest.mark.slow
 def test_following_the_page(tmp_path: Path) -> None:
     copy = tmp_path / "weft-copy"
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "_core*.so", "__pycache__", ".*_cache", "lib")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", "build", "_core*.so", "__pycache__", ".*_cache", "lib"
+    )
     shutil.copytree(ROOT, copy, ignore=ignored)
     for where, file, text in blocks():
         apply(where, copy / file, text)

@@ -29,7 +29,9 @@ def deferred() -> Iterator[None]:
 
 
 def bits(tensors: list[Any]) -> list[Any]:
-    return [None if t is None else (t.dtype, t.shape, t.detach().reshape(-1).tolist()) for t in tensors]
+    return [
+        None if t is None else (t.dtype, t.shape, t.detach().reshape(-1).tolist()) for t in tensors
+    ]
 
 
 UNARY: list[Callable[[Any], Any]] = [

@@ -113,6 +113,10 @@ def search_path() -> str:
 def test_every_operation_is_an_entry() -> None:
     names = {entry.schema.name for entry in fuzz.entries()}
     assert {item["name"].partition(".")[0] for item in fuzz.registry() if item["kinds"]} <= names
+    composed = list(fuzz.composed_entries())
+    assert {"einsum", "cross_entropy", "norm"} <= {entry.schema.name for entry in composed}
+    for entry in composed:
+        assert callable(fuzz.Call([entry], "0:0").function())
 
 
 @weft_only

@@ -83,12 +83,13 @@ def reference(operations: list[Operation]) -> dict[Path, str]:
     for operation in sorted(operations, key=lambda operation: (operation.family, operation.name)):
         families.setdefault(operation.family, []).append(operation)
     pages = {FOLDER / f"{family}.md": page(family, ops) for family, ops in families.items()}
-    return {FOLDER / "index.md": index(families), **pages}
+    return {FOLDER / "README.md": index(families), **pages}
 
 
 def main() -> None:
     only_check = "--check" in sys.argv[1:]
-    files = reference(installed_operations())
+    operations = [one for one in installed_operations() if not one.name.startswith("_")]
+    files = reference(operations)
     problems = write_or_check(files, only_check)
     left_over = sorted(set(FOLDER.glob("*.md")) - set(files))
     for path in left_over:

@@ -1163,10 +1163,44 @@ class Tensor:
     def __contains__(self, item: Tensor | Number) -> _bool: ...
     def __getitem__(self, index: _Index) -> Tensor: ...
     def __setitem__(self, index: _Index, value: Tensor | Number | Sequence[Any]) -> None: ...
+    def __buffer__(self, flags: _int, /) -> memoryview: ...
     def __array__(self, dtype: Any = None) -> Any: ...
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[_int, _int]: ...
     def __deepcopy__(self, memo: dict[_int, Any]) -> Tensor: ...
+
+class _Operations(dict[str, Callable[..., Any]]):
+    @overload
+    def __getitem__(
+        self,
+        name: Literal[
+            "_basic_index",
+            "_index",
+            "_index_gradient",
+            "_index_positions",
+            "_index_put",
+            "_unique",
+            "chunk",
+            "cummax",
+            "cummin",
+            "kthvalue",
+            "max",
+            "median",
+            "min",
+            "nanmedian",
+            "nll_loss_forward",
+            "sort",
+            "split",
+            "split_with_sizes",
+            "std_mean",
+            "tensor_split",
+            "topk",
+            "unbind",
+            "var_mean",
+        ],
+    ) -> Callable[..., Any]: ...
+    @overload
+    def __getitem__(self, name: str) -> Callable[..., Tensor]: ...
 
 class _cummax_result(NamedTuple):
     values: Tensor
@@ -2241,33 +2275,6 @@ def set_provenance(on: _bool, /) -> None: ...
 def live_counts() -> Any: ...
 def cpu_capability() -> str: ...
 def describe_products() -> Any: ...
-class _Operations(dict[str, Callable[..., Any]]):
-    @overload
-    def __getitem__(
-        self,
-        name: Literal[
-            "chunk",
-            "cummax",
-            "cummin",
-            "kthvalue",
-            "max",
-            "median",
-            "min",
-            "nanmedian",
-            "nll_loss_forward",
-            "sort",
-            "split",
-            "split_with_sizes",
-            "std_mean",
-            "tensor_split",
-            "topk",
-            "unbind",
-            "var_mean",
-        ],
-    ) -> Callable[..., Any]: ...
-    @overload
-    def __getitem__(self, name: str) -> Callable[..., Tensor]: ...
-
 def registry() -> list[dict[str, Any]]: ...
 def composed_function(function: Callable[..., Any], /) -> Callable[..., Any]: ...
 def composed_method(function: Callable[..., Any], /) -> Callable[..., Any]: ...

@@ -148,6 +148,7 @@ class Pass {
     const GradMode mode(request_.create_graph);
     SiteGuard sites;
     find_wanted();
+    if (!request_.inputs.empty() && needed_.empty()) return std::move(captured_);  // none can be reached
     seed();
     auto turn_began = std::chrono::steady_clock::now();
     for (int done = 1; !heap_.empty(); ++done) {
@@ -218,6 +219,7 @@ class Pass {
       }
       if (t && request_.into_grad) keep_gradient(t.get());
       const Edge edge = held_edge(t, request_.input_edges, i);
+      if (!edge) continue;
       targets_.push_back(edge.node());
       if (!request_.into_grad) wanted_[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
       needed_.insert(edge.node());
@@ -258,7 +260,7 @@ class Pass {
   void seed() {
     for (size_t i = 0; i < request_.roots.size(); ++i) {
       const Tensor& root = request_.roots[i];
-      if (root && !needs_grad(root.get())) fail_without_history(root, i);
+      if (root && !(needs_grad(root.get()) && root->requires_grad())) fail_without_history(root, i);
       const Edge edge = held_edge(root, request_.root_edges, i);
       roots_.push_back(edge.node());
       const Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();

@@ -181,8 +181,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     if (__builtin_expect(now.inference, 0)) {
       // A view of a normal tensor stays a normal tensor.
       if (!(table.traits & kView)) for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
-    } else if (now.grad_enabled && any_needs_grad(in) && !(table.traits & kNeverDifferentiable) &&
-               is_differentiable(out[0].dtype())) {
+    } else if (now.grad_enabled && !(table.traits & kNeverDifferentiable) && is_differentiable(out[0].dtype()) &&
+               any_needs_grad(in)) {
       check_not_inference(table, in);
       attach(record_node(table, fields, in, out, table.outputs, nullptr), out, table.outputs,
              table.traits & kFirstOutputOnly);
@@ -334,15 +334,12 @@ bool view_needs_grad(TensorImpl* t) {
   const TensorImpl* base = t->base;
   if (!base->requires_grad() || !is_differentiable(t->dtype)) {
     t->view_version = t->storage->version;
-  } else if (t->view_version != t->storage->version) {
-    refresh_view_history(t);
-  } else if (!t->requires_grad()) {
-    // Made before its base required a gradient, or without recording: a leaf of its own, as in PyTorch.
-    Node* cut = std::exchange(t->grad_fn, nullptr);
-    t->flags |= kRequiresGrad;
-    if (cut) release(cut);
+    return t->requires_grad();
   }
-  return t->requires_grad();
+  if (t->view_version != t->storage->version) refresh_view_history(t);
+  // As PyTorch has it, a view requires a gradient when its base does, even one made without recording
+  // or before the base required any; such a view has no history, and gradients that reach it end there.
+  return true;
 }
 
 namespace {
@@ -405,8 +402,8 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
            ": ", table.name(), "_ cannot change the shape of its tensor. ", describe_call(table, in));
     }
     check_result_fits(table, meta.dtype, self, in, "in place,");
-    const bool record = now.grad_enabled && !now.inference && any_needs_grad(in) && is_differentiable(self->dtype) &&
-                        !(table.traits & kNeverDifferentiable);
+    const bool record = now.grad_enabled && !now.inference && is_differentiable(self->dtype) &&
+                        !(table.traits & kNeverDifferentiable) && any_needs_grad(in);
     // Inputs over the same memory, other than the tensor itself, are read from a copy.
     std::vector<Tensor> copies;
     std::vector<TensorImpl*> safe(in.data(), in.data() + in.size());

@@ -39,7 +39,8 @@ inline void ensure_value(TensorImpl* t) {
 void run_operation(const OpTable& table, const void* fields, Inputs in, Tensor* out);
 
 // Whether backward has to reach this tensor. A view whose base was written to takes its base's history,
-// which throws where the view was made in a way that forbids it (kViewLimits).
+// which throws where the view was made in a way that forbids it (kViewLimits). Its history is in
+// `grad_fn` only if requires_grad() says so, too.
 bool view_needs_grad(TensorImpl* t);
 inline bool needs_grad(TensorImpl* t) {
   if (t->base && t->storage &&

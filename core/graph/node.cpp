@@ -67,7 +67,7 @@ void node_destroy(Node* n) {
 void release_node(Node* n) { release(n); }
 
 void keep_gradient(TensorImpl* t) {
-  if (!t->grad_fn || t->has(kRetainsGrad)) return;
+  if (!t->requires_grad() || !t->grad_fn || t->has(kRetainsGrad)) return;
   t->flags |= kRetainsGrad;
   extra_of(t->grad_fn).retained.push_back(t);
 }

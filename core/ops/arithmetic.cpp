@@ -323,6 +323,8 @@ struct Pow {
 
   Tensor compose(Inputs in) const {
     refuse_two_numbers(in);
+    const bool truths = in[0].dtype() == DType::Bool && in[1].dtype() == DType::Bool;
+    if (truths && in[1]->has(kWrappedNumber)) return logical_or(in[0], logical_not(in[1]));
     if (in[1]->has(kWrappedNumber)) return power_of_number(in[0], number_of(in[1]));
     return call(op_PowTensor, PowTensor{}, in[0], in[1]);
   }

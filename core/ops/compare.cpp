@@ -124,13 +124,27 @@ WEFT_OP(Heaviside);
 
 // ---- clamp ---------------------------------------------------------------------------------------
 
+namespace {
+
+void refuse_truths(Inputs in) {
+  if (in[0].dtype() == DType::Bool && in[1].dtype() == DType::Bool && in[1]->has(kWrappedNumber)) {
+    fail(ErrorKind::NotImplemented, "\"clamp_scalar_cpu\" not implemented for 'Bool': bounds of a truth value have no meaning; "
+         "use logical_and or logical_or");
+  }
+}
+
+}  // namespace
+
 // A value at its bound is inside: the gradient is its own.
 #define WEFT_ONE_BOUND(Struct, name, bound, kernel, inside, outside)                              \
   struct Struct {                                                                                 \
     static constexpr Schema schema{#name "(Tensor self, Tensor|Scalar " #bound ") -> Tensor"};    \
     static constexpr Pointwise pointwise{Elementwise::kernel};                                    \
     static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                     \
-    void check(Inputs in) const { refuse_overflow(in[1], in[0].dtype()); }                        \
+    void check(Inputs in) const {                                                                 \
+      refuse_overflow(in[1], in[0].dtype());                                                      \
+      refuse_truths(in);                                                                          \
+    }                                                                                             \
     static void vjp(Backward& b) {                                                                \
       const Tensor x = b.input(0), limit = b.input(1);                                            \
       if (b.needs(0)) b.set(0, keep_where(inside(x, limit), b.grad()));                           \

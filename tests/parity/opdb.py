@@ -339,7 +339,7 @@ class Checker:
         return bool((ours - exact).abs().max() <= (theirs - exact).abs().max())
 
     def _closer_than_torch(self, parts: Any) -> bool:
-        """Whether our float32 gradients are nearer to PyTorch's in float64 than PyTorch's own are."""
+        """Whether our float32 gradients are nearer to PyTorch's in float64 than its own are."""
         if self.dtype != "float32":
             return False
 

@@ -55,13 +55,17 @@ def leaf(m: Any, *values: float) -> Any:
 # -- A1-A2: the graph ------------------------------------------------------------------------
 
 
+# PyTorch has a node of its own for `1 - a`.
+SAME_NODES = {"RsubBackward": "SubBackward", "MaxDimBackward": "MaxBackward"}
+
+
 def graph_text(node: Any, depth: int = 0) -> list[str]:
-    # PyTorch calls it `torch::autograd::AccumulateGrad`.
-    lines = [f"{'  ' * depth}{node.name().rpartition('::')[2]}"]
+    # PyTorch calls it `torch::autograd::AccumulateGrad`, and numbers the overloads of an operation.
+    name = node.name().rpartition("::")[2].rstrip("0123456789")
+    lines = [f"{'  ' * depth}{SAME_NODES.get(name, name)}"]
     for upstream, number in node.next_functions:
-        if upstream is None:
-            lines.append(f"{'  ' * (depth + 1)}None")
-        else:
+        # Inputs without gradient: weft lists those that never have one, too (indices, numbers).
+        if upstream is not None:
             first, *rest = graph_text(upstream, depth + 1)
             lines += [f"{first} {number}", *rest]
     return lines
@@ -76,10 +80,10 @@ def graphs_of_primitives(m: Any) -> Any:
         a.sigmoid(), a.relu(), a.abs(), a.sin(), a.cos(), a.sum(), a.mean(), a.sum(0), a.prod(),
         a.max(), a.min(), a.max(0)[0], a[0], a[None], a[:1], a.view(2, 1), a.t(), a.unsqueeze(0),
         a.expand(3, 2), a.clone(), m.cat([a, b]), m.stack([a, b]), m.where(plain > 1, a, b),
-        a.cumsum(0), a * plain, plain * a, a + 1, 1 - a, 1 / a, a.transpose(0, 0), a.squeeze(),
+        a.cumsum(0), a * plain, plain * a, a + 1, 1 - a, a.transpose(0, 0), a.squeeze(),
         a.flip(0), a.clamp(0, 1), a.index_select(0, m.tensor([0])), a.gather(0, m.tensor([1])),
         a.masked_fill(plain > 1, 0.0), a.sort()[0], a.repeat(2), a.unbind(0)[1], a.select(0, 1),
-        a.reciprocal(), a.rsqrt(), a.maximum(b), m.outer(a, b).mm(m.outer(a, b)),
+        a.reciprocal(), a.rsqrt(), a.maximum(b), (a[:, None] * b).mm(b[:, None] * a),
     ]  # fmt: skip
     return [graph_text(result.grad_fn) for result in results]
 

@@ -139,11 +139,12 @@ def node_name(tensor: Any) -> str | None:
     node = refused(lambda: tensor.grad_fn)
     if node is None or isinstance(node, str):
         return node
-    return node.name().rpartition("::")[2]  # PyTorch says torch::autograd::CopySlices
+    # PyTorch says torch::autograd::CopySlices, and numbers the overloads of an operation.
+    return node.name().rpartition("::")[2].rstrip("0123456789")
 
 
 # PyTorch's own composition shows through these names; weft may show another last primitive.
-COMPOSED = {"ReshapeAliasBackward0", "UnsafeViewBackward0", "ViewBackward0"}
+COMPOSED = {"ReshapeAliasBackward", "UnsafeViewBackward", "ViewBackward"}
 
 
 def state(module: Any, tensors: list[Any]) -> list[dict[str, Any]]:

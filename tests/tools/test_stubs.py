@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tools import make_reference, make_stubs
-from tools.operations import Operation, group
+from tools.operations import (
+    Operation,
+    composed_operation,
+    families,
+    group,
+    merged,
+    second_name,
+)
 from tools.schema import SchemaError, Type, parse_schema, parse_type
 from tools.signatures import forms
+
+if TYPE_CHECKING:
+    from weft import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +44,7 @@ def calls(schema: str, kind: str = "function", kinds: str = "function method") -
 
 
 ADD = entry(
-    "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    "add(Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
     "function method inplace out",
     doc="Adds `other`, times `alpha`, to `input`.",
 )
@@ -71,8 +83,9 @@ def operations() -> list[Operation]:
         ("Tensor?", Type("Tensor", is_optional=True)),
         ("Tensor?[]", Type("Tensor", is_list=True, has_optional_items=True)),
         ("int[2]", Type("int", is_list=True, size=2)),
+        ("Tensor|Scalar?", Type("Tensor|Scalar", is_optional=True)),
         ("int[]?", Type("int", is_list=True, is_optional=True)),
-        ("dtype?", Type("dtype", is_optional=True)),
+        ("DType?", Type("DType", is_optional=True)),
     ],
 )
 def test_types(text: str, type: Type) -> None:
@@ -124,20 +137,20 @@ def test_an_unknown_kind_is_refused() -> None:
             "def put(input: Tensor, at: Sequence[Tensor | None]) -> Tensor",
         ),
         (
-            "roll(Tensor self, int[1] by) -> Tensor",
+            "roll(Tensor self, int[] by) -> Tensor",
             "def roll(input: Tensor, by: _int | Sequence[_int]) -> Tensor",
         ),
         (
             "flip(Tensor self, int[] dims=[-2,-1]) -> Tensor",
-            "def flip(input: Tensor, dims: Sequence[_int] = (-2, -1)) -> Tensor",
+            "def flip(input: Tensor, dims: _int | Sequence[_int] = (-2, -1)) -> Tensor",
         ),
         (
-            "sum(Tensor self, *, dtype? dtype=None) -> Tensor",
+            "sum(Tensor self, *, DType? dtype=None) -> Tensor",
             "def sum(input: Tensor, *, dtype: _dtype | None = None) -> Tensor",
         ),
         (
-            "like(Tensor self, memory_format f=preserve_format) -> Tensor",
-            "def like(input: Tensor, f: memory_format = ...) -> Tensor",
+            "like(Tensor self, MemoryFormat f=preserve_format) -> Tensor",
+            "def like(input: Tensor, f: _memory_format = ...) -> Tensor",
         ),
         (
             "split(Tensor(a) self, int n) -> Tensor(a)[]",
@@ -157,7 +170,7 @@ def test_an_unknown_kind_is_refused() -> None:
         ),
         ("fill(Tensor self, int from) -> ()", "def fill(input: Tensor, __from: _int) -> None"),
         (
-            "where(Tensor condition, Tensor self, Tensor other) -> Tensor",
+            "where(Tensor condition, Tensor self, Tensor|Scalar other) -> Tensor",
             "def where(condition: Tensor, input: Tensor, other: Tensor | Number) -> Tensor",
         ),
     ],
@@ -167,7 +180,7 @@ def test_functions(schema: str, function: str) -> None:
 
 
 def test_a_method_is_of_the_tensor_called_self() -> None:
-    schema = "where(Tensor condition, Tensor self, Tensor other) -> Tensor"
+    schema = "where(Tensor condition, Tensor self, Tensor|Scalar other) -> Tensor"
     assert calls(schema, "method") == [
         "def where(self, condition: Tensor, other: Tensor | Number) -> Tensor"
     ]
@@ -176,12 +189,12 @@ def test_a_method_is_of_the_tensor_called_self() -> None:
 def test_a_lone_list_of_integers_may_be_spread_out() -> None:
     view = "view(Tensor(a) self, int[] size) -> Tensor(a)"
     assert calls(view, "method") == [
-        "def view(self, size: Sequence[_int]) -> Tensor",
+        "def view(self, size: _int | Sequence[_int]) -> Tensor",
         "def view(self, *size: _int) -> Tensor",
     ]
     assert len(calls(view, "function")) == 1
-    assert calls("ones(int[] size, *, dtype? dtype=None) -> Tensor", kinds="function out") == [
-        "def ones(size: Sequence[_int], *, dtype: _dtype | None = None, "
+    assert calls("ones(int[] size, *, DType? dtype=None) -> Tensor", kinds="function out") == [
+        "def ones(size: _int | Sequence[_int], *, dtype: _dtype | None = None, "
         "out: Tensor | None = None) -> Tensor",
         "def ones(*size: _int, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor",
     ]
@@ -192,6 +205,61 @@ def test_in_place_forms_return_the_tensor_they_are_called_on() -> None:
     assert [str(signature) for signature in forms(operation, "inplace")] == [
         "def add_(self, other: Tensor | Number, *, alpha: Number = 1) -> Self: ..."
     ]
+
+
+# ---- operations written in Python ----------------------------------------------------------------
+
+
+def clipped(
+    self: Tensor, bounds: Sequence[int], *, how: Path | None = None, strict: bool = True
+) -> tuple[Tensor, ...]:
+    """Keeps ``self`` within ``bounds``.
+
+    The rest is for readers of the source.
+    """
+    raise NotImplementedError
+
+
+def python_operation(kinds: str) -> Operation:
+    composed = SimpleNamespace(name="clipped", namespace="", function=clipped, kinds=kinds.split())
+    return composed_operation(composed)
+
+
+def test_a_python_operation_is_called_as_its_source_says() -> None:
+    operation = python_operation("function method inplace out")
+    rest = "bounds: Sequence[_int], *, how: Any | None = None, strict: _bool = True"
+    out = "out: Sequence[Tensor] | None = None"
+    texts = [str(*forms(operation, kind)) for kind in ("function", "method", "inplace")]
+    assert texts == [
+        f"def clipped(input: Tensor, {rest}, {out}) -> tuple[Tensor, ...]: ...",
+        f"def clipped(self, {rest}) -> tuple[Tensor, ...]: ...",
+        f"def clipped_(self, {rest}) -> Self: ...",
+    ]
+    assert operation.doc == "Keeps `self` within `bounds`."
+
+
+def test_a_python_form_stands_before_that_of_the_registry() -> None:
+    [in_cpp] = group([entry("clipped(Tensor self) -> Tensor", "function method")])
+    both = merged(in_cpp, python_operation("method"))
+    assert str(*forms(both, "function")) == "def clipped(input: Tensor) -> Tensor: ..."
+    assert "bounds" in str(*forms(both, "method"))
+
+
+def test_families_are_the_files_that_the_list_names() -> None:
+    text = "#define WEFT_OPS(X) \\\n  /* unary.cpp */ \\\n  X(Abs, kAll) /* join.cpp */ X(Cat, 0)"
+    assert families(text) == {"Abs": "unary", "Cat": "join"}
+
+
+def test_second_names() -> None:
+    [first] = group([ADD])
+    plus = second_name(first, SimpleNamespace(name="plus", namespace=""))
+    assert [s.name for kind in ("function", "inplace") for s in forms(plus, kind)] == [
+        "plus",
+        "plus_",
+    ]
+    special = second_name(first, SimpleNamespace(name="plus", namespace="special"))
+    assert special.name == "special.plus"
+    assert not special.has("method")
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -235,10 +303,31 @@ def test_the_stub_of_the_core(operations: list[Operation]) -> None:
 
 
 def test_the_stub_of_the_package(operations: list[Operation]) -> None:
-    assert make_stubs.package_stub(operations, "# <generated exports>\n") == dedent("""\
+    assert make_stubs.namespace_stub(operations, "", "# <generated exports>\n") == dedent("""\
         from weft._core import add as add
         from weft._core import max as max
         """)
+
+
+def test_what_a_module_imports_for_its_users_is_in_its_stub(tmp_path: Path) -> None:
+    module = tmp_path / "special.py"
+    module.write_text(
+        "import math\nfrom weft._core import a, _hidden, b as c\nfrom os import path\n"
+    )
+    assert make_stubs.reexports(module) == {
+        "a": "from weft._core import a as a\n",
+        "c": "from weft._core import b as c\n",
+    }
+
+
+def test_a_namespace_has_its_own_functions_and_those_offered_there() -> None:
+    relu = entry("relu(Tensor self) -> Tensor", "function functional")
+    found = group([relu, ADD, PAD])
+    stub = make_stubs.namespace_stub(found, "nn.functional", "# <generated functions>\n")
+    assert [line.split("(")[0] for line in stub.splitlines() if line.startswith("def")] == [
+        "def pad",
+        "def relu",
+    ]
 
 
 def test_the_order_of_the_registry_does_not_matter(operations: list[Operation]) -> None:
@@ -248,7 +337,7 @@ def test_the_order_of_the_registry_does_not_matter(operations: list[Operation]) 
 
 def test_the_reference(operations: list[Operation]) -> None:
     pages = {path.name: text for path, text in make_reference.reference(operations).items()}
-    assert sorted(pages) == ["elementwise.md", "index.md", "layout.md", "reduction.md"]
+    assert sorted(pages) == ["README.md", "elementwise.md", "layout.md", "reduction.md"]
     assert pages["elementwise.md"] == dedent("""\
         # elementwise
 
@@ -274,7 +363,7 @@ def test_the_reference(operations: list[Operation]) -> None:
         """)
     assert "weft.nn.functional.pad(" in pages["layout.md"]
     assert "Has no gradient." in pages["layout.md"]
-    assert "[nn.functional.pad](layout.md#nnfunctionalpad)" in pages["index.md"]
+    assert "[nn.functional.pad](layout.md#nnfunctionalpad)" in pages["README.md"]
 
 
 def test_a_stale_file_is_found_and_then_written(tmp_path: Path, monkeypatch: Any) -> None:
@@ -299,12 +388,9 @@ def test_names_that_only_one_side_has_are_reported() -> None:
 def test_mypy_reads_the_stubs_as_a_user_would(operations: list[Operation], tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     package = tmp_path / "weft"
-    (package / "autograd").mkdir(parents=True)
-    (package / "autograd" / "__init__.py").touch()
-    (package / "_size.pyi").write_text("class Size(tuple[int, ...]): ...\n")
-    (package / "_dtypes.pyi").write_text("class finfo: ...\nclass iinfo: ...\n")
+    shutil.copytree(ROOT / "weft", package, ignore=shutil.ignore_patterns("*.so", "lib"))
     for path, text in make_stubs.stubs(operations).items():
-        (package / path.name).write_text(text)
+        (tmp_path / path.relative_to(ROOT)).write_text(text)
     (tmp_path / "use.py").write_text(
         dedent("""\
             import weft
@@ -319,7 +405,7 @@ def test_mypy_reads_the_stubs_as_a_user_would(operations: list[Operation], tmp_p
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
     run = subprocess.run(
-        [*command, "use.py", "weft/_core.pyi", "weft/__init__.pyi"],
+        [*command, "--follow-imports=silent", "use.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -143,7 +143,9 @@ def grad(
             roots, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads
         )
     gradients = _gradients(grad_outputs, roots)
-    found = _core._backward(roots, gradients, keep, create_graph, targets, False, allow_unused)
+    found: tuple[Any, ...] = _core._backward(
+        roots, gradients, keep, create_graph, targets, False, allow_unused
+    )
     if materialize_grads:
         found = tuple(
             _zeros_like(t) if g is None else g for g, t in zip(found, targets, strict=True)

@@ -23,8 +23,9 @@ def backward(
 ) -> None:
     """Adds the gradient of this tensor to the ``.grad`` of every leaf it depends on."""
     if gradient is None and retain_graph is None and not create_graph and inputs is None:
-        return _core._plain_backward(self)
-    return run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        _core._plain_backward(self)
+    else:
+        run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def register_hook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:

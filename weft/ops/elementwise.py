@@ -176,11 +176,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 # Python 2's names of the division operators, which PyTorch has kept.
-Tensor.__div__ = Tensor.__truediv__
-Tensor.__idiv__ = Tensor.__itruediv__
+for _python_2, _python_3 in {"__div__": "__truediv__", "__idiv__": "__itruediv__"}.items():
+    setattr(Tensor, _python_2, getattr(Tensor, _python_3))
 
 
 @composed(name="__rdiv__", kinds="method")
 def reflected_division(self: Tensor, other: Any) -> Tensor:
     """``other / self``."""
-    return self.reciprocal() * other
+    product: Tensor = self.reciprocal() * other
+    return product

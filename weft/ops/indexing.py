@@ -15,9 +15,7 @@ Number = bool | int | float
 # -- several dimensions at once ----------------------------------------------------------------
 
 
-def _positions(
-    self: Tensor, indices: Sequence[Tensor | None], name: str
-) -> tuple[list[Tensor], list[int]]:
+def _positions(self: Tensor, indices: object, name: str) -> tuple[list[Tensor], list[int]]:
     """Index tensors as positions, and the dimensions they index. Masks are taken apart."""
     if isinstance(indices, Tensor) or not isinstance(indices, tuple | list):
         raise TypeError(

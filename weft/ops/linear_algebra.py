@@ -33,7 +33,7 @@ def _check_same_dtype(first: Tensor, second: Tensor) -> None:
         )
 
 
-def _into(operation: str, result: Tensor, out: Tensor | None) -> Tensor:
+def _into(operation: str, result: Tensor, out: Any) -> Tensor:
     """The result, written into ``out`` if there is one: of the same dtype, as for products."""
     if out is None:
         return result
@@ -474,7 +474,10 @@ def einsum(*args: object) -> Tensor:
                 operand = operand.squeeze(ready.dropped)
             if ready.summed:
                 operand = operand.sum(ready.summed)
-        result = operand if contraction is None else _contract(result, operand, contraction)
+        if contraction is None or result is None:
+            result = operand
+        else:
+            result = _contract(result, operand, contraction)
     assert result is not None
     if plan.result_order is not None:
         result = result.permute(plan.result_order)

@@ -120,7 +120,8 @@ def diff(
         raise RuntimeError(
             f"diff(): expected an out tensor of dtype {result.dtype} but found {out.dtype}"
         )
-    return write_out("diff", result, out)
+    write_out("diff", result, out)
+    return out
 
 
 @composed(kinds="function method")

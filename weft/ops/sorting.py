@@ -37,13 +37,11 @@ def _distinct(
     return_counts: bool,
     dim: int | None,
 ) -> Tensor | tuple[Tensor, ...]:
-    values, inverse, counts = _core.ops["_unique"](
+    asked: list[Tensor | None] = _core.ops["_unique"](
         input, consecutive, return_inverse, return_counts, dim
     )
-    asked = (values, inverse, counts)
-    if not return_inverse and not return_counts:
-        return values
-    return tuple(result for result in asked if result is not None)
+    results = tuple(result for result in asked if result is not None)
+    return results if return_inverse or return_counts else results[0]
 
 
 @composed(kinds="function method")

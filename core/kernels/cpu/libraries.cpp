@@ -16,7 +16,7 @@
 #include "core/math/types.h"
 
 #ifdef WEFT_WITH_ONEDNN  // its headers are here
-#include "oneapi/dnnl/dnnl.h"
+#include <oneapi/dnnl/dnnl.h>
 #endif
 
 namespace weft::cpu {

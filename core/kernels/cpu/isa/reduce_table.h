@@ -30,8 +30,8 @@ struct Found {
 
 // How one chunk at a time is reduced (see Note [The fixed tree]). `x` points at elements of the
 // compute type; strides are in bytes; `center` holds one number per row (column) or is null;
-// `first` is the place of the chunk's first element in its sequence, and `first_step` how much further
-// on that of the next row lies. All null: not supported.
+// `first` is the place of the chunk's first element in its sequence, and `first_step` how much
+// further on that of the next row lies. All null: not supported.
 struct TreeKernel {
   int lane_size = 0;
   int accumulator_size = 0;

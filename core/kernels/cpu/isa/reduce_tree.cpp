@@ -60,7 +60,7 @@ template <class Op, class T, class A> struct Tree {
     for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
   }
 
-  // Takes `depth` rows per lane, kLanes rows apart, so that a lane is loaded and stored once for all.
+  // Takes `depth` rows per lane, kLanes rows apart: a lane is loaded and stored once for all.
   template <int depth>
   WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x,
                                int64_t row_stride, const T* center) {

@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from . import tiles
-from .tiles import words
+from ..kernels.math import tiles
+from ..kernels.math.tiles import words
 
 pytestmark = pytest.mark.skipif(not tiles.can_build(), reason="no g++")
 
