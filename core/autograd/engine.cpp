@@ -107,7 +107,7 @@ Tensor as_first_grad(const TensorImpl* leaf, const Tensor& g) {
 }
 
 void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
-  if (!g) return;
+  if (!g || !leaf->requires_grad()) return;  // it may have been detached since
   AutogradExtra& extra = extra_of(leaf);
   if (!extra.grad) {
     extra.grad = as_first_grad(leaf, g);
@@ -364,8 +364,7 @@ class Pass {
     }
     if (is_leaf) return accumulate(n, grads);
     if (!n->op->vjp) fail_without_derivative(n);
-    const bool without_gradient = !grads[0] && std::none_of(grads, grads + n->outputs, [](const Tensor& g) { return bool(g); });
-    if (without_gradient && !n->op->has(kRunsWithoutGradient)) return pass_over(n);
+    if (has_nothing_to_do(n, grads)) return pass_over(n);
     Tensor room[8];
     std::vector<Tensor> more;
     Tensor* results = room;
@@ -398,6 +397,13 @@ class Pass {
   // function among them has the right to know.
   void reach(Node* n) {
     if (needed_.empty() || needed_.contains(n)) slots_of(n);
+  }
+  // No gradient has come in, or none can go on: all inputs are views that PyTorch cuts off silently.
+  static bool has_nothing_to_do(Node* n, const Tensor* grads) {
+    if (n->op->has(kRunsWithoutGradient)) return false;
+    const bool comes_in = grads[0] || std::any_of(grads, grads + n->outputs, [](const Tensor& g) { return bool(g); });
+    const Edge* edges = n->edges();
+    return !comes_in || std::none_of(edges, edges + n->inputs, [](Edge e) { return bool(e); });
   }
   void pass_over(Node* n) {
     for (uint32_t i = 0; i < n->inputs; ++i) if (n->edges()[i]) reach(n->edges()[i].node());

@@ -333,6 +333,8 @@ void rebase_history(TensorImpl* t, Node* node, int output_nr) {
 bool view_needs_grad(TensorImpl* t) {
   const TensorImpl* base = t->base;
   if (!base->requires_grad() || !is_differentiable(t->dtype)) {
+    const bool stale = t->view_version != t->storage->version;
+    if (stale && t->requires_grad() && t->grad_fn && (t->flags & kViewLimits)) fail_limited_view(t, false);
     t->view_version = t->storage->version;
     return t->requires_grad();
   }

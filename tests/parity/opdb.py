@@ -346,15 +346,25 @@ class Checker:
         def gradients(module: Any, function: Any, precise: bool) -> list[Any]:
             convert = Bridge(module, requires_grad=True)
             value, args, kwargs = convert(_in_double(parts) if precise else parts)
-            outputs = [t for t in tensors_in(function(value, *args, **kwargs), module) if t.requires_grad]
-            found = module.autograd.grad(sum(t.sum() for t in outputs), convert.leaves, allow_unused=True)
-            return [None if g is None else torch.tensor(g.tolist(), dtype=torch.float64) for g in found]
+            outputs = [
+                t for t in tensors_in(function(value, *args, **kwargs), module) if t.requires_grad
+            ]
+            found = module.autograd.grad(
+                sum(t.sum() for t in outputs), convert.leaves, allow_unused=True
+            )
+            return [
+                None if g is None else torch.tensor(g.tolist(), dtype=torch.float64) for g in found
+            ]
 
         exact = gradients(torch, self.op.op, True)
         theirs = gradients(torch, self.op.op, False)
         ours = gradients(self.module, self._ours("op"), False)
         errors = [
-            max((g - e).abs().max().item() for g, e in zip(found, exact, strict=True) if e is not None)
+            max(
+                (g - e).abs().max().item()
+                for g, e in zip(found, exact, strict=True)
+                if e is not None
+            )
             for found in (ours, theirs)
         ]
         return errors[0] <= errors[1]

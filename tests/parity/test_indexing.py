@@ -268,7 +268,9 @@ def test_index_put(case: tuple[torch.Tensor, Any, Any], accumulate: bool) -> Non
 def test_unusual_items(item: Any) -> None:
     value = torch.arange(6.0).reshape(2, 3)
     ours, our_item = Bridge(weft)((value, item))
-    with warnings.catch_warnings():  # PyTorch warns about some of them, which is not what is compared
+    with (
+        warnings.catch_warnings()
+    ):  # PyTorch warns about some of them, which is not what is compared
         warnings.simplefilter("ignore")
         expected = attempt(lambda: value[item])
         actual = attempt(lambda: ours[our_item])

@@ -73,12 +73,15 @@ ATTRIBUTES: dict[str, ctypes.Structure | ctypes.Array | ctypes._SimpleCData] = {
     "round_decimals": ctypes.c_int(2),
     "nan_to_num": doubles(0.5, 1e30, -1e30),
     "logit": doubles(-1.0),
+    "polygamma": ctypes.c_int(2),
     "softplus": doubles(1.5, 20.0),
     "softplus_grad": doubles(1.5, 20.0),
     "elu": doubles(1.2, 1.05, 0.9),
     "elu_grad": doubles(1.2, 1.05, 0.9),
     "leaky_relu": doubles(0.01),
     "leaky_relu_grad": doubles(0.01),
+    "hardtanh": doubles(-1.0, 1.5),
+    "hardtanh_grad": doubles(-1.0, 1.5),
 }
 
 
