@@ -394,6 +394,7 @@ def run_child(options: argparse.Namespace, start: int, calls: int, result: Resul
     command += ["--only", options.only] if options.only else []
     path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
+    environment["WEFT_MEMORY_LIMIT"] = str(ROOM)
     try:
         finished = subprocess.run(
             command,

@@ -74,6 +74,7 @@ def test_a_refused_call_that_writes_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert found > 0
 
 
+@pytest.mark.native_only  # the sanitizer turns a signal into an exit status
 def test_a_crash_is_reported_with_its_call(tmp_path: Path) -> None:
     """A child that dies names the call, and the following calls are still made."""
     program = (

@@ -17,6 +17,7 @@ extern const OpTable op_Copy, op_Clone;
 Node* record_view_write(const Tensor& base, const Tensor& view);   // a base, after one of its views was written to
 Node* record_view_again(const Tensor& base, const Tensor& view);   // a view, after its base was written to
 
+constexpr int64_t kNoFields = 0;  // stands for an operation without attributes
 constexpr bool kPlainCopy = false;  // the one field of Copy: non_blocking
 constexpr std::optional<int64_t> kSameLayout{};  // of Clone: memory_format
 
@@ -157,6 +158,7 @@ void run_operation(const OpTable& table, const void* fields, Inputs in, Tensor* 
 }
 
 void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
+  if (!fields) fields = &kNoFields;
   Context& now = context();
   try {
     if (table.compose) {
@@ -230,6 +232,15 @@ bool any_shows_grad(Inputs in) {
              "Function.");
 }
 
+// A view of a temporary that nobody else holds (the end of a composed operation under no_grad) is no
+// view any more.
+bool shows_only_its_own(TensorImpl* t) {
+  if (t->base->refs > 1 || t->base->python || (t->flags & kViewLimits) != kViewNoGrad) return false;
+  release(std::exchange(t->base, nullptr));
+  t->flags &= ~kViewNoGrad;
+  return true;
+}
+
 // Whether history and modes allow an operation to change this tensor in place.
 void check_changeable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
   const Context& now = context();
@@ -241,9 +252,9 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
     return;
   }
   if (!now.grad_enabled || !differentiable) return;
-  if (t->base && (t->flags & kViewLimits)) fail_limited_view(t, true);
+  if (t->base && (t->flags & kViewLimits) && !shows_only_its_own(t)) fail_limited_view(t, true);
   if (!needs_grad(t)) return;
-  if (t->base && t->base->requires_grad() && !t->base->grad_fn) {
+  if (t->base && !(t->base->requires_grad() && t->base->grad_fn)) {
     fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ",
          describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
   }
@@ -255,10 +266,21 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
 
 }  // namespace
 
+namespace {
+
+// Every element gets the same value, so it does not matter that several are one.
+bool fills_evenly(std::string_view operation) {
+  if (operation != "fill" && operation != "zero") return false;
+  python.warn("Use of fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation.");
+  return true;
+}
+
+}  // namespace
+
 void check_writable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
   ensure_value(t);
   if (t->storage->read_later) force_readers();
-  if (may_overlap_itself(t)) {
+  if (may_overlap_itself(t) && !fills_evenly(operation)) {
     fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
          "Please clone() the tensor before performing the operation. (", operation, form, " on ", describe(t),
          " with strides ", shape_text(t->strides()), ")");
@@ -331,17 +353,15 @@ void rebase_history(TensorImpl* t, Node* node, int output_nr) {
 }
 
 bool view_needs_grad(TensorImpl* t) {
-  const TensorImpl* base = t->base;
-  if (!base->requires_grad() || !is_differentiable(t->dtype)) {
-    const bool stale = t->view_version != t->storage->version;
-    if (stale && t->requires_grad() && t->grad_fn && (t->flags & kViewLimits)) fail_limited_view(t, false);
+  const bool from_base = t->base->requires_grad() && is_differentiable(t->dtype);
+  const bool has_history = t->requires_grad() && t->grad_fn;
+  if (t->view_version != t->storage->version) {
+    if (from_base || has_history) refresh_view_history(t);
     t->view_version = t->storage->version;
-    return t->requires_grad();
   }
-  if (t->view_version != t->storage->version) refresh_view_history(t);
   // As PyTorch has it, a view requires a gradient when its base does, even one made without recording
   // or before the base required any; such a view has no history, and gradients that reach it end there.
-  return true;
+  return from_base || t->requires_grad();
 }
 
 namespace {
@@ -374,6 +394,7 @@ void view_in_place(const OpTable& table, const void* fields, Inputs in) {
 }  // namespace
 
 void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
+  if (!fields) fields = &kNoFields;
   Context& now = context();
   TensorImpl* self = in.data()[0];
   try {
@@ -466,6 +487,7 @@ bool takes_result_directly(const Meta& meta, const Tensor* out, int k, Inputs in
 }  // namespace
 
 void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
+  if (!fields) fields = &kNoFields;
   Context& now = context();
   try {
     check_inputs(table, in);

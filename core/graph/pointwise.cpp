@@ -38,21 +38,61 @@ void broadcast_shape(const OpTable& table, Inputs in, Meta* out) {
   checked_numel(out->shape());
 }
 
-// When every full-sized input is laid out the same dense way (transposed, channels last), so is the result.
-void keep_layout(Inputs in, Meta* out) {
-  const TensorImpl* model = nullptr;
+// The step of an input along a dimension of the result: 0 where it is spread out.
+int64_t step_along(const TensorImpl* t, int d, const Meta& out) {
+  const int own = d - (out.ndim - t->ndim);
+  if (own < 0 || (t->dims[own] == 1 && out.sizes[d] != 1)) return 0;
+  return t->dims[t->ndim + own];
+}
+
+// Whether dimension `outer`, so far outside `inner`, belongs inside it: the first input that has
+// different steps along the two decides.
+bool changes_place(Inputs in, const Meta& out, int outer, int inner, bool* certain) {
   for (int i = 0; i < in.size(); ++i) {
-    const TensorImpl* t = in[i].get();
-    if (t->ndim != out->ndim || !std::equal(t->dims, t->dims + t->ndim, out->sizes)) {
-      if (t->numel == 1) continue;
-      return;
-    }
-    if (!model) model = t;
-    else if (std::memcmp(model->dims, t->dims, sizeof(int64_t) * 2 * t->ndim) != 0) return;
+    const int64_t a = step_along(in[i].get(), inner, out), b = step_along(in[i].get(), outer, out);
+    if (a == 0 || b == 0) continue;
+    if (a == b && out.sizes[inner] <= out.sizes[outer]) continue;
+    *certain = true;
+    return a >= b;
   }
-  if (!model || model->is_contiguous() || !is_dense(model->sizes(), model->strides())) return;
-  out->strided = true;
-  std::copy_n(model->dims + model->ndim, model->ndim, out->strides);
+  *certain = false;
+  return false;
+}
+
+// The result keeps the order of dimensions that its inputs have in memory (transposed, channels last).
+// Which order that is when inputs differ, or leave it open, is what PyTorch's iterator makes of it.
+void keep_layout(Inputs in, Meta* out) {
+  const TensorImpl* model = in[0].get();
+  bool all_alike = is_dense(model->sizes(), model->strides());
+  for (int i = 1; i < in.size() && all_alike; ++i) {
+    const TensorImpl* t = in[i].get();
+    all_alike = t->ndim == model->ndim && std::memcmp(model->dims, t->dims, sizeof(int64_t) * 2 * t->ndim) == 0;
+  }
+  if (all_alike) {
+    out->strided = true;
+    std::copy_n(model->dims + model->ndim, model->ndim, out->strides);
+    return;
+  }
+  int order[kMostDims];  // from the innermost to the outermost
+  for (int d = 0; d < out->ndim; ++d) order[d] = out->ndim - 1 - d;
+  for (int next = 1; next < out->ndim; ++next) {
+    int at = next;
+    for (int inner = next - 1; inner >= 0; --inner) {
+      bool certain;
+      if (changes_place(in, *out, order[at], order[inner], &certain)) {
+        std::swap(order[at], order[inner]);
+        at = inner;
+      } else if (certain) {
+        break;
+      }
+    }
+  }
+  int64_t step = 1;
+  for (int d = 0; d < out->ndim; ++d) {
+    out->strided = out->strided || order[d] != out->ndim - 1 - d;
+    out->strides[order[d]] = step;
+    step *= std::max<int64_t>(out->sizes[order[d]], 1);
+  }
 }
 
 DType computed_dtype(const Pointwise& rule, Inputs in) {

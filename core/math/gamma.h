@@ -106,23 +106,8 @@ WEFT_FN double trigamma(double x) {
   return ratio * ratio - trigamma_of_positive(1.0 - x);
 }
 
-// (-1)^(n + 1) n! times the sum of (x + k)^-(n + 1) over k >= 0, for n >= 1: terms up to an argument
-// that is large beside n, then the Euler-Maclaurin formula.
-WEFT_FN double polygamma(int n, double x) {
-  if (x != x) return x;
-  if (x == infinity<double>()) return 0.0;
-  if (x == -infinity<double>()) return nan<double>();
-  const double sign = (n & 1) != 0 ? 1.0 : -1.0;
-  if (x <= 0 && rint(x) == x) return sign * infinity<double>();
-  const double s = n + 1.0;
-  double sum = 0;
-  double a = x;
-  while (a < 12.0 + s) {
-    const double term = pow(a, -s);
-    sum += term;
-    a += 1.0;
-    if (a > 1.0 && abs(term) < abs(sum) * 0x1p-60) break;
-  }
+// The sum of (a + k)^-s over k >= 0 by the Euler-Maclaurin formula, for an a that is large beside s.
+WEFT_FN double power_sum_from(double a, double s) {
   // B(2j) / (2j)!
   constexpr double kBernoulli[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160,
                                    -691.0 / 1307674368000.0, 1.0 / 74724249600.0};
@@ -133,7 +118,35 @@ WEFT_FN double polygamma(int n, double x) {
     rest += kBernoulli[j] * factor;
     factor *= (s + 2 * j + 1) * (s + 2 * j + 2) / (a * a);
   }
-  const double total = sum + rest;
+  return rest;
+}
+
+// (-1)^(n + 1) n! times the sum of (x + k)^-(n + 1) over k >= 0, for n >= 1: term by term only where
+// the argument is not large beside n, so that no x takes long.
+WEFT_FN double polygamma(int n, double x) {
+  if (x != x) return x;
+  if (x == infinity<double>()) return 0.0;
+  if (x == -infinity<double>()) return nan<double>();
+  const double sign = (n & 1) != 0 ? 1.0 : -1.0;
+  if (x <= 0 && rint(x) == x) return sign * infinity<double>();
+  const double s = n + 1.0;
+  const double large = 12.0 + s;
+  double sum = 0;
+  double a = x;
+  if (x < -large - 1.0) {
+    // The terms from x up to the last one below -large: the same powers, counted from the other end.
+    const double last = x + floor(-large - x);
+    const double powers = power_sum_from(-last, s) - power_sum_from(1.0 - x, s);
+    sum = (n & 1) != 0 ? powers : -powers;
+    a = last + 1.0;
+  }
+  while (a < large) {
+    const double term = pow(a, -s);
+    sum += term;
+    a += 1.0;
+    if (a > 1.0 && abs(term) < abs(sum) * 0x1p-60) break;
+  }
+  const double total = sum + power_sum_from(a, s);
   double result = sign * total;
   for (int k = 2; k <= n && result != 0 && abs(result) < infinity<double>(); ++k) result *= k;
   return result;

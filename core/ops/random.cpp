@@ -166,6 +166,7 @@ struct Randperm {
     }
   }
   void run(Inputs, Tensor* out) const {
+    check_memory(2 * sizeof(int64_t) * static_cast<size_t>(out[0].numel()));  // keys and their order
     draw_into(out[0], generator, [&](random::Stream stream, void* data) {
       return cpu::fill_permutation(stream, out[0].dtype(), data, n);
     });

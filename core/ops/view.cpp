@@ -671,12 +671,23 @@ Tensor split_part(const Tensor& a, int64_t dim, int64_t start, int64_t length, b
 
 Tensor view(const Tensor& a, IntSpan sizes) { return call(op_View, View{Dims(sizes)}, a); }
 
+namespace {
+
+// What shows memory that nobody else sees is not a view of anything.
+Tensor own_memory(Tensor t) {
+  if (TensorImpl* base = std::exchange(t->base, nullptr)) release(base);
+  t->flags &= ~kViewLimits;
+  return t;
+}
+
+}  // namespace
+
 Tensor reshape(const Tensor& a, IntSpan sizes) {
   int64_t wanted[kMostDims], strides[kMostDims];
   infer_size(sizes, a.numel(), wanted);
   const IntSpan shape(wanted, sizes.size());
   if (strides_for_view(a, wanted, static_cast<int>(sizes.size()), strides)) return view(a, shape);
-  return view(contiguous_copy(a), shape);
+  return own_memory(view(contiguous_copy(a), shape));
 }
 
 Tensor expand(const Tensor& a, IntSpan sizes) { return call(op_Expand, Expand{Dims(sizes), false}, a); }

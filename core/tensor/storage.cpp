@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "core/tensor/callsite.h"
@@ -31,13 +33,16 @@ size_t rounded_large(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// What is asked for must exist: the system would promise any amount and later kill the process.
-void check_available(size_t bytes) {
-  static const size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  if (bytes >= physical || live.bytes + bytes >= physical) {
-    fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes, with ", live.bytes,
-         " bytes in use by tensors of the machine's ", physical);
+size_t available_memory() {
+  size_t kilobytes = 0;
+  if (std::FILE* info = std::fopen("/proc/meminfo", "r")) {
+    char line[128];
+    while (std::fgets(line, sizeof line, info)) {
+      if (std::sscanf(line, "MemAvailable: %zu kB", &kilobytes) == 1) break;
+    }
+    std::fclose(info);
   }
+  return kilobytes ? kilobytes * 1024 : static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
 char* allocate_large(size_t& bytes) {
@@ -50,7 +55,7 @@ char* allocate_large(size_t& bytes) {
       return data;
     }
   }
-  check_available(bytes);
+  check_memory(bytes);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     for (KeptRange& range : kept) munmap(range.data, range.bytes);
@@ -83,6 +88,18 @@ void release_large(char* data, size_t bytes) {
 size_t block_bytes(size_t bytes) { return sizeof(Storage) + std::max<size_t>(bytes, 8); }
 
 }  // namespace
+
+void check_memory(size_t bytes) {
+  static const char* limit_text = std::getenv("WEFT_MEMORY_LIMIT");
+  static const size_t limit = limit_text ? std::strtoull(limit_text, nullptr, 10) : SIZE_MAX;
+  const size_t in_use = static_cast<size_t>(live.bytes);
+  const size_t left = std::min(bytes < (size_t{64} << 20) ? SIZE_MAX : available_memory() + kept_bytes,
+                               limit > in_use ? limit - in_use : 0);
+  if (bytes >= left) {
+    fail("not enough memory: you tried to allocate ", bytes, " bytes, with ", in_use, " bytes in use by tensors and ", left,
+         " bytes left");
+  }
+}
 
 Storage* storage_allocate(size_t bytes, Device device) {
   if (bytes <= kMostBehind) {

@@ -32,6 +32,10 @@ struct Storage {
   uint8_t placement = 0;  // how the memory was obtained; private to storage.cpp
 };
 
+// Throws when that much memory is not to be had: the system would promise any amount and later kill the
+// process. The environment variable WEFT_MEMORY_LIMIT (bytes, read once) lowers what tensors may use.
+void check_memory(size_t bytes);
+
 Storage* storage_allocate(size_t bytes, Device device);
 Storage* storage_adopt(void* data, size_t bytes, void* owner, void (*release_owner)(void*));
 void storage_destroy(Storage* storage);

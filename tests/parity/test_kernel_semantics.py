@@ -52,6 +52,7 @@ UNARY: dict[str, Callable[..., Tensor]] = {
 }
 UNARY |= {
     "trigamma": lambda x: torch.polygamma(1, x),
+    "polygamma": lambda x: torch.polygamma(2, x),
     "round_decimals": lambda x: torch.round(x, decimals=2),
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -61,6 +62,7 @@ UNARY |= {
     "elu": lambda x: aten.elu(x, 1.2, 1.05, 0.9),
     "leaky_relu": lambda x: F.leaky_relu(x, 0.01),
     "nan_to_num": lambda x: torch.nan_to_num(x, 0.5, 1e30, -1e30),
+    "hardtanh": lambda x: F.hardtanh(x, -1.0, 1.5),
 }
 BINARY: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
@@ -93,6 +95,9 @@ BINARY |= {
     "softplus_grad": saved(lambda x: F.softplus(x, 1.5, 20.0)),
     "elu_grad": lambda g, x: aten.elu_backward(g, 1.2, 1.05, 0.9, False, x),
     "leaky_relu_grad": saved(lambda x: F.leaky_relu(x, 0.01)),
+    "hardtanh_grad": lambda g, y: aten.hardtanh_backward(g, y, -1.0, 1.5),
+    "binary_cross_entropy": lambda x, t: (t - 1) * torch.log1p(-x).clamp(min=-100)
+    - t * torch.log(x).clamp(min=-100),
 }
 TERNARY: dict[str, Callable[..., Tensor]] = {
     "clamp": torch.clamp,

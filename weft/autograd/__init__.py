@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import Any
 
 from weft.autograd import _nodes, _tensor_methods, graph
@@ -61,6 +63,17 @@ def __getattr__(name: str) -> Any:
     module_name, attribute = _LAZY[name]
     module = importlib.import_module(module_name)
     value = module if attribute is None else getattr(module, attribute)
-    # Importing weft.autograd.gradcheck binds the module to this name; the function is meant.
     globals()[name] = value
     return value
+
+
+class _Package(types.ModuleType):
+    """Keeps `gradcheck` the function: importing the module of that name would bind the module."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "gradcheck" and isinstance(value, types.ModuleType):
+            value = value.gradcheck
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
