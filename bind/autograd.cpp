@@ -18,7 +18,8 @@ std::vector<Tensor> tensor_list(PyObject* sequence, const char* what, bool none_
     PyObject* item = PySequence_Fast_ITEMS(fast.get())[i];
     if (item == Py_None && none_allowed) out.emplace_back();
     else if (is_tensor(item)) out.push_back(Tensor::share(impl_of(item)));
-    else fail(ErrorKind::Type, what, " must be Tensors", none_allowed ? " or None" : "", ", got ", Py_TYPE(item)->tp_name);
+    else
+      fail(ErrorKind::Type, what, " must be Tensors", none_allowed ? " or None" : "", ", got ", Py_TYPE(item)->tp_name);
   }
   return out;
 }
@@ -42,7 +43,8 @@ struct Targets {
       Node* n = PyTuple_Check(item) && PyTuple_GET_SIZE(item) >= 2 ? node_from(PyTuple_GET_ITEM(item, 0)) : nullptr;
       const long k = n ? PyLong_AsLong(PyTuple_GET_ITEM(item, 1)) : 0;
       if (!n) fail(ErrorKind::Type, what, " must be Tensors or GradientEdges, got ", Py_TYPE(item)->tp_name);
-      if (k < 0 || k >= n->outputs) fail(what, ": ", n->name(), " has ", int{n->outputs}, " results, there is no number ", k);
+      if (k < 0 || k >= n->outputs)
+        fail(what, ": ", n->name(), " has ", int{n->outputs}, " results, there is no number ", k);
       tensors.emplace_back();
       edges.emplace_back(n, static_cast<uint16_t>(k));
     }
@@ -53,15 +55,21 @@ struct Targets {
 PyObject* backward(PyObject*, PyObject* args) {
   PyObject *roots, *gradients, *inputs;
   int keep, create, into_grad, allow_unused;
-  if (!PyArg_ParseTuple(args, "OOppOpp", &roots, &gradients, &keep, &create, &inputs, &into_grad, &allow_unused)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOppOpp", &roots, &gradients, &keep, &create, &inputs, &into_grad, &allow_unused))
+    return nullptr;
   return guarded([&]() -> PyObject* {
     const Targets root_list(roots, "the tensors to differentiate");
     const auto gradient_list = tensor_list(gradients, "gradients", true);
     Ref no_inputs(checked(PyTuple_New(0)));
     const Targets input_list(inputs == Py_None ? no_inputs.get() : inputs, "inputs");
-    const BackwardRequest request{.roots = root_list.tensors, .gradients = gradient_list, .keep_graph = keep != 0,
-                                  .create_graph = create != 0, .inputs = input_list.tensors, .into_grad = into_grad != 0,
-                                  .allow_unused = allow_unused != 0, .root_edges = root_list.edges,
+    const BackwardRequest request{.roots = root_list.tensors,
+                                  .gradients = gradient_list,
+                                  .keep_graph = keep != 0,
+                                  .create_graph = create != 0,
+                                  .inputs = input_list.tensors,
+                                  .into_grad = into_grad != 0,
+                                  .allow_unused = allow_unused != 0,
+                                  .root_edges = root_list.edges,
                                   .input_edges = input_list.edges};
     std::vector<Tensor> result = run_backward(request);
     return wrap_list(result, true);
@@ -161,7 +169,8 @@ PyObject* track(PyObject*, PyObject* tensor) {
 PyObject* gradient_edge(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = tensor_argument(tensor);
-    if (!needs_grad(t) || !t->requires_grad()) fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
+    if (!needs_grad(t) || !t->requires_grad())
+      fail("It is not possible to get the gradient edge for a Tensor that does not require gradients");
     const Edge e = take_gradient_edge(t);
     Ref node(wrap_node(e.node()));
     release(e.node());
@@ -177,10 +186,13 @@ PyObject* write_out(PyObject*, PyObject* args) {
     TensorImpl *to = tensor_argument(target), *from = tensor_argument(value);
     const bool differentiable = needs_grad(to) | needs_grad(from);
     if (context().grad_enabled && differentiable) {
-      fail("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+      fail(
+          "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+          "grad.");
     }
     if (!can_cast(from->dtype, to->dtype)) {
-      fail("result type ", dtype_name(from->dtype), " can't be cast to the desired output type ", dtype_name(to->dtype));
+      fail("result type ", dtype_name(from->dtype), " can't be cast to the desired output type ",
+           dtype_name(to->dtype));
     }
     resize_output(to, from->sizes());
     check_writable("out=", "", to, false);
@@ -241,7 +253,8 @@ Tensor unpack_saved_value(TensorImpl* box) {
   auto* pair = static_cast<PyObject*>(box->extra->hooks);
   Ref value(checked(PyObject_CallOneArg(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(pair, 0))));
   if (!is_tensor(value.get())) {
-    fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", Py_TYPE(value.get())->tp_name);
+    fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
+         Py_TYPE(value.get())->tp_name);
   }
   return Tensor::share(impl_of(value.get()));
 }
@@ -249,14 +262,16 @@ Tensor unpack_saved_value(TensorImpl* box) {
 // Inside a custom function's backward the lines that run are the user's own.
 PyObject* enter_user_code(PyObject*, PyObject*) {
   Context& now = context();
-  PyObject* before = Py_BuildValue("(iNi)", now.user_site_depth, PyLong_FromVoidPtr(now.user_site.code), now.user_site.instruction);
+  PyObject* before =
+      Py_BuildValue("(iNi)", now.user_site_depth, PyLong_FromVoidPtr(now.user_site.code), now.user_site.instruction);
   now.user_site_depth = 0;
   return before;
 }
 PyObject* leave_user_code(PyObject*, PyObject* before) {
   Context& now = context();
   now.user_site_depth = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(before, 0)));
-  now.user_site = {PyLong_AsVoidPtr(PyTuple_GET_ITEM(before, 1)), static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(before, 2)))};
+  now.user_site = {PyLong_AsVoidPtr(PyTuple_GET_ITEM(before, 1)),
+                   static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(before, 2)))};
   Py_RETURN_NONE;
 }
 
@@ -330,8 +345,10 @@ TensorImpl* pack_saved(TensorImpl* t, PyObject* pack, PyObject* unpack) {
     const uint32_t version = t->storage ? t->storage->version : 0;
     packed = Ref(checked(PyObject_CallOneArg(pack, value.get())));
     if (t->storage && t->storage->version != version) {
-      fail("A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified "
-           "by in-place operations as this can lead to unexpected side-effects. Work on a clone() of it.");
+      fail(
+          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
+          "modified "
+          "by in-place operations as this can lead to unexpected side-effects. Work on a clone() of it.");
     }
   }
   Tensor box = empty(Dims{0}, t->dtype);

@@ -92,8 +92,7 @@ Tensor over_storage(Storage* storage, DType t, IntSpan sizes, IntSpan strides) {
   Ref dtype(PyObject_GetAttrString(o, "dtype"));
   if (dtype) {
     Ref order(PyObject_GetAttrString(dtype.get(), "byteorder"));
-    if (order && PyUnicode_Check(order.get()) &&
-        PyUnicode_CompareWithASCIIString(order.get(), ">") == 0) {
+    if (order && PyUnicode_Check(order.get()) && PyUnicode_CompareWithASCIIString(order.get(), ">") == 0) {
       fail(ErrorKind::Value,
            "given numpy array has byte order different from the native byte order. Conversion "
            "between byte orders "
@@ -122,29 +121,23 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
   return guarded([&] {
     DType t;
     if (!dtype_from(dtype, &t))
-      fail(ErrorKind::Type, "frombuffer(): argument 'dtype' must be torch.dtype, not ",
-           Py_TYPE(dtype)->tp_name);
-    if (!PyObject_CheckBuffer(object))
-      fail(ErrorKind::Value, "object does not implement Python buffer protocol.");
+      fail(ErrorKind::Type, "frombuffer(): argument 'dtype' must be torch.dtype, not ", Py_TYPE(dtype)->tp_name);
+    if (!PyObject_CheckBuffer(object)) fail(ErrorKind::Value, "object does not implement Python buffer protocol.");
     Buffer buffer;
     if (!buffer.get(object, PyBUF_WRITABLE)) {
       if (!buffer.get(object, PyBUF_SIMPLE))
         fail(ErrorKind::Value, "frombuffer(): the buffer is not one contiguous piece of memory");
-      if (PyErr_WarnEx(
-              PyExc_UserWarning,
-              "The given buffer is not writable: do not write into this tensor; clone() it first.",
-              1) < 0) {
+      if (PyErr_WarnEx(PyExc_UserWarning,
+                       "The given buffer is not writable: do not write into this tensor; clone() it first.", 1) < 0) {
         throw PythonError{};
       }
     }
     const int64_t length = buffer->len, item = item_size(t);
     if (length == 0 || count == 0)
-      fail(ErrorKind::Value, "both buffer length (", length, ") and count (", count,
-           ") must not be 0");
+      fail(ErrorKind::Value, "both buffer length (", length, ") and count (", count, ") must not be 0");
     if (offset < 0 || offset >= length) {
-      fail(ErrorKind::Value, "offset (", offset,
-           " bytes) must be non-negative and no greater than buffer length (", length,
-           " bytes) minus 1");
+      fail(ErrorKind::Value, "offset (", offset, " bytes) must be non-negative and no greater than buffer length (",
+           length, " bytes) minus 1");
     }
     if (count < 0) {
       if ((length - offset) % item != 0) {
@@ -153,12 +146,10 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
       }
       count = (length - offset) / item;
     } else if (count > (length - offset) / item) {
-      fail(ErrorKind::Value, "requested buffer length (", count, " * ", item,
-           " bytes) after offset (", offset,
+      fail(ErrorKind::Value, "requested buffer length (", count, " * ", item, " bytes) after offset (", offset,
            " bytes) must not be greater than actual buffer length (", length, " bytes)");
     }
-    Storage* storage =
-        buffer.adopt(static_cast<char*>(buffer->buf) + offset, static_cast<size_t>(count * item));
+    Storage* storage = buffer.adopt(static_cast<char*>(buffer->buf) + offset, static_cast<size_t>(count * item));
     return wrap(over_storage(storage, t, Dims{count}, Dims{1}));
   });
 }
@@ -180,14 +171,12 @@ PyObject* storage_bytes(PyObject*, PyObject* tensor) {
 PyObject* tensor_over_storage(PyObject*, PyObject* args) {
   PyObject *bytes, *dtype, *size_list, *stride_list;
   long long offset;
-  if (!PyArg_ParseTuple(args, "O!OOOL", tensor_type, &bytes, &dtype, &size_list, &stride_list,
-                        &offset))
-    return nullptr;
+  if (!PyArg_ParseTuple(args, "O!OOOL", tensor_type, &bytes, &dtype, &size_list, &stride_list, &offset)) return nullptr;
   return guarded([&] {
     DType t;
     Dims sizes, strides;
-    if (!dtype_from(dtype, &t) || !dims_from(size_list, &sizes) ||
-        !dims_from(stride_list, &strides) || sizes.size() != strides.size()) {
+    if (!dtype_from(dtype, &t) || !dims_from(size_list, &sizes) || !dims_from(stride_list, &strides) ||
+        sizes.size() != strides.size()) {
       fail(ErrorKind::Type, "_over_storage(bytes, dtype, sizes, strides, offset)");
     }
     Storage* s = impl_of(bytes)->storage;
@@ -200,9 +189,8 @@ PyObject* tensor_over_storage(PyObject*, PyObject* args) {
              !__builtin_add_overflow(last, reach, &last);
     }
     if (!fits || (numel > 0 && last >= static_cast<int64_t>(s->bytes) / item_size(t))) {
-      fail(ErrorKind::Value, "a tensor of shape ", shape_text(sizes), " and strides ",
-           shape_text(strides), " at offset ", offset, " does not lie inside its storage of ",
-           s->bytes, " bytes");
+      fail(ErrorKind::Value, "a tensor of shape ", shape_text(sizes), " and strides ", shape_text(strides),
+           " at offset ", offset, " does not lie inside its storage of ", s->bytes, " bytes");
     }
     retain(s);
     Tensor whole = over_storage(s, t, Dims{0}, Dims{1});
@@ -244,11 +232,9 @@ PyObject* share_memory(PyObject*, PyObject* tensor) {
     }
     const size_t bytes = std::max<size_t>(before->bytes, 1);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-      fail(ErrorKind::Memory, "share_memory_(): no memory for ", bytes, " bytes");
+    if (memory == MAP_FAILED) fail(ErrorKind::Memory, "share_memory_(): no memory for ", bytes, " bytes");
     std::memcpy(memory, before->data, before->bytes);
-    Storage* after =
-        storage_adopt(memory, before->bytes, new SharedPages{memory, bytes}, release_shared);
+    Storage* after = storage_adopt(memory, before->bytes, new SharedPages{memory, bytes}, release_shared);
     after->version = before->version;
     t->data = after->data + (t->data - before->data);
     t->storage = after;
@@ -301,14 +287,12 @@ bool is_array_scalar(PyObject* o, DType* out) {
 
 Tensor buffer_to_tensor(PyObject* object) {
   Buffer buffer;
-  if (!buffer.get(object, PyBUF_STRIDED | PyBUF_FORMAT) &&
-      !buffer.get(object, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
+  if (!buffer.get(object, PyBUF_STRIDED | PyBUF_FORMAT) && !buffer.get(object, PyBUF_STRIDED_RO | PyBUF_FORMAT)) {
     refuse_array(object, nullptr);
   }
   DType t;
   if (!dtype_of_format(buffer->format, buffer->itemsize, &t)) refuse_array(object, buffer->format);
-  if (buffer->ndim > kMostDims)
-    fail("an array of ", buffer->ndim, " dimensions has more than ", kMostDims);
+  if (buffer->ndim > kMostDims) fail("an array of ", buffer->ndim, " dimensions has more than ", kMostDims);
   Dims sizes, strides;
   sizes.resize(buffer->ndim);
   strides.resize(buffer->ndim);
@@ -342,14 +326,12 @@ int export_buffer(PyObject* self, Py_buffer* view, int flags) {
     TensorImpl* t = impl_of(self);
     ensure_value(t);
     if (needs_grad(t)) {
-      PyErr_SetString(PyExc_BufferError,
-                      "a tensor that requires grad does not show its memory; use tensor.detach()");
+      PyErr_SetString(PyExc_BufferError, "a tensor that requires grad does not show its memory; use tensor.detach()");
       return -1;
     }
     const char* format = buffer_format(t->dtype);
     if (!format) {
-      PyErr_Format(PyExc_BufferError,
-                   "%s has no buffer format; convert the tensor first, for example with .float()",
+      PyErr_Format(PyExc_BufferError, "%s has no buffer format; convert the tensor first, for example with .float()",
                    dtype_name(t->dtype));
       return -1;
     }

@@ -6,8 +6,7 @@ namespace weft::bind {
 namespace {
 
 struct PyComposed {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* function;
   PyObject* dict;
 };
@@ -116,7 +115,8 @@ PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {0, nullptr}};
 constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
 PyType_Spec function_spec = {"weft._core.ComposedFunction", sizeof(PyComposed), 0, kFlags, slots};
-PyType_Spec method_spec = {"weft._core.ComposedMethod", sizeof(PyComposed), 0, kFlags | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+PyType_Spec method_spec = {"weft._core.ComposedMethod", sizeof(PyComposed), 0, kFlags | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                           slots};
 
 PyObject* make(PyTypeObject* type, PyObject* function) {
   if (!PyCallable_Check(function)) return PyErr_Format(PyExc_TypeError, "expected a callable");

@@ -15,10 +15,8 @@ PyObject* element(DType t, const char* at) {
     case DType::Int16: return PyLong_FromLong(*reinterpret_cast<const int16_t*>(at));
     case DType::Int32: return PyLong_FromLong(*reinterpret_cast<const int32_t*>(at));
     case DType::Int64: return PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(at));
-    case DType::Float16:
-      return PyFloat_FromDouble(math::half_to_float(*reinterpret_cast<const Half*>(at)));
-    case DType::BFloat16:
-      return PyFloat_FromDouble(math::bfloat16_to_float(*reinterpret_cast<const BFloat16*>(at)));
+    case DType::Float16: return PyFloat_FromDouble(math::half_to_float(*reinterpret_cast<const Half*>(at)));
+    case DType::BFloat16: return PyFloat_FromDouble(math::bfloat16_to_float(*reinterpret_cast<const BFloat16*>(at)));
     case DType::Float32: return PyFloat_FromDouble(*reinterpret_cast<const float*>(at));
     case DType::Float64: return PyFloat_FromDouble(*reinterpret_cast<const double*>(at));
     case DType::Complex64: {
@@ -37,9 +35,7 @@ PyObject* nested_list(const TensorImpl* t, int dim, const char* at) {
   const int64_t n = t->dims[dim], step = t->dims[t->ndim + dim] * item_size(t->dtype);
   Ref list(checked(PyList_New(n)));
   for (int64_t i = 0; i < n; ++i, at += step) {
-    PyList_SET_ITEM(
-        list.get(), i,
-        checked(dim + 1 == t->ndim ? element(t->dtype, at) : nested_list(t, dim + 1, at)));
+    PyList_SET_ITEM(list.get(), i, checked(dim + 1 == t->ndim ? element(t->dtype, at) : nested_list(t, dim + 1, at)));
   }
   return list.release();
 }
@@ -88,22 +84,19 @@ struct NestedData {
     else if (PyLong_CheckExact(o)) any_int = true;
     else if (is_tensor(o)) {
       const TensorImpl* element = impl_of(o);
-      if (element->numel != 1)
-        fail(ErrorKind::Value, "only one element tensors can be converted to Python scalars");
+      if (element->numel != 1) fail(ErrorKind::Value, "only one element tensors can be converted to Python scalars");
       note(element->dtype);
     } else if (is_array_scalar(o, &t)) note(t);
     else if (PyFloat_Check(o)) any_float = true;
     else if (PyIndex_Check(o)) any_int = true;
-    else if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyComplex_Check(o))
-      any_float = true;
+    else if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyComplex_Check(o)) any_float = true;
     else refuse(o, dim);
   }
 
   void measure(PyObject* o) {
     Ref held = Ref::borrowed(o);
     while (is_sequence(held.get())) {
-      if (shape.size() >= kMostDims)
-        fail(ErrorKind::Value, "too many dimensions '", Py_TYPE(held.get())->tp_name, "'");
+      if (shape.size() >= kMostDims) fail(ErrorKind::Value, "too many dimensions '", Py_TYPE(held.get())->tp_name, "'");
       const Py_ssize_t n = PySequence_Length(held.get());
       if (n < 0) throw PythonError{};
       shape.push_back(n);
@@ -118,8 +111,7 @@ struct NestedData {
       if (is_sequence(o)) {
         if (dim > 0 && shape[dim - 1] == 0) return;
         fail(ErrorKind::Type, "'", Py_TYPE(o)->tp_name,
-             "' object cannot be interpreted as a number: the other elements of dimension ",
-             dim - 1, " are numbers");
+             "' object cannot be interpreted as a number: the other elements of dimension ", dim - 1, " are numbers");
       }
       return note_number(o, dim);
     }
@@ -129,8 +121,7 @@ struct NestedData {
     Ref fast(checked(PySequence_Fast(o, "expected a sequence")));
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.get());
     if (n != shape[dim])
-      fail(ErrorKind::Value, "expected sequence of length ", shape[dim], " at dim ", dim, " (got ",
-           n, ")");
+      fail(ErrorKind::Value, "expected sequence of length ", shape[dim], " at dim ", dim, " (got ", n, ")");
     // What an element's own conversion does to the list must not matter: it is asked for its size each time.
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
       PyObject* item = PySequence_Fast_ITEMS(fast.get())[i];
@@ -182,8 +173,7 @@ int64_t integer_of(PyObject* o, DType t) {
   Ref index(PyLong_Check(o) ? Ref::borrowed(o).release() : checked(PyNumber_Long(o)));
   int overflow;
   const int64_t v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
-  if (overflow)
-    fail(ErrorKind::Value, "Overflow when unpacking long long: the integer does not fit int64");
+  if (overflow) fail(ErrorKind::Value, "Overflow when unpacking long long: the integer does not fit int64");
   return v;
 }
 
@@ -197,8 +187,7 @@ double double_of(PyObject* o) {
 void store(DType t, char* at, PyObject* o) {
   auto whole = [&](int64_t low, int64_t high) {
     const int64_t v = integer_of(o, t);
-    if (v < low || v > high)
-      fail("value cannot be converted to type ", dtype_name(t), " without overflow: ", v);
+    if (v < low || v > high) fail("value cannot be converted to type ", dtype_name(t), " without overflow: ", v);
     return v;
   };
   switch (t) {
@@ -208,28 +197,20 @@ void store(DType t, char* at, PyObject* o) {
       *at = static_cast<char>(truth);
       break;
     }
-    case DType::UInt8:
-      *reinterpret_cast<uint8_t*>(at) = static_cast<uint8_t>(whole(-255, 255));
-      break;
+    case DType::UInt8: *reinterpret_cast<uint8_t*>(at) = static_cast<uint8_t>(whole(-255, 255)); break;
     case DType::Int8: *reinterpret_cast<int8_t*>(at) = static_cast<int8_t>(whole(-128, 127)); break;
-    case DType::Int16:
-      *reinterpret_cast<int16_t*>(at) = static_cast<int16_t>(whole(-32768, 32767));
-      break;
-    case DType::Int32:
-      *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(whole(INT32_MIN, INT32_MAX));
-      break;
+    case DType::Int16: *reinterpret_cast<int16_t*>(at) = static_cast<int16_t>(whole(-32768, 32767)); break;
+    case DType::Int32: *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(whole(INT32_MIN, INT32_MAX)); break;
     case DType::Int64: *reinterpret_cast<int64_t*>(at) = integer_of(o, t); break;
-    case DType::Float16:
-      *reinterpret_cast<Half*>(at) = math::float_to_half(static_cast<float>(double_of(o)));
-      break;
+    case DType::Float16: *reinterpret_cast<Half*>(at) = math::float_to_half(static_cast<float>(double_of(o))); break;
     case DType::BFloat16:
       *reinterpret_cast<BFloat16*>(at) = math::float_to_bfloat16(static_cast<float>(double_of(o)));
       break;
     case DType::Float32: *reinterpret_cast<float*>(at) = static_cast<float>(double_of(o)); break;
     case DType::Float64: *reinterpret_cast<double*>(at) = double_of(o); break;
     default:
-      fail(ErrorKind::NotImplemented,
-           "complex tensors have no arithmetic in weft yet: cannot make one of ", dtype_name(t));
+      fail(ErrorKind::NotImplemented, "complex tensors have no arithmetic in weft yet: cannot make one of ",
+           dtype_name(t));
   }
 }
 
@@ -272,9 +253,7 @@ struct TensorArguments {
   bool requires_grad = false;
 
   void take(PyObject* name, PyObject* value) {
-    const auto is = [&](const char* text) {
-      return PyUnicode_CompareWithASCIIString(name, text) == 0;
-    };
+    const auto is = [&](const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; };
     if (is("data")) {
       if (data) fail(ErrorKind::Type, "tensor() got multiple values for argument 'data'");
       data = value;
@@ -282,8 +261,7 @@ struct TensorArguments {
       DType t;
       if (value == Py_None) return;
       if (!dtype_from(value, &t))
-        fail(ErrorKind::Type, "tensor(): argument 'dtype' must be torch.dtype, not ",
-             Py_TYPE(value)->tp_name);
+        fail(ErrorKind::Type, "tensor(): argument 'dtype' must be torch.dtype, not ", Py_TYPE(value)->tp_name);
       dtype = t;
     } else if (is("device")) {
       Device d;
@@ -300,12 +278,9 @@ struct TensorArguments {
     } else if (is("pin_memory")) {
       const int on = PyObject_IsTrue(value);
       if (on < 0) throw PythonError{};
-      if (on)
-        fail(ErrorKind::Runtime,
-             "tensor(): pin_memory=True needs an accelerator, and none is available");
+      if (on) fail(ErrorKind::Runtime, "tensor(): pin_memory=True needs an accelerator, and none is available");
     } else {
-      fail(ErrorKind::Type, "tensor() got an unexpected keyword argument '", PyUnicode_AsUTF8(name),
-           "'");
+      fail(ErrorKind::Type, "tensor() got an unexpected keyword argument '", PyUnicode_AsUTF8(name), "'");
     }
   }
 };
@@ -328,15 +303,12 @@ Tensor copy_of(PyObject* source, std::optional<DType> dtype) {
 PyObject* make_tensor(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     TensorArguments given;
-    if (count > 1)
-      fail(ErrorKind::Type, "tensor() takes 1 positional argument but ", count, " were given");
+    if (count > 1) fail(ErrorKind::Type, "tensor() takes 1 positional argument but ", count, " were given");
     if (count == 1) given.data = args[0];
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
       given.take(PyTuple_GET_ITEM(names, k), args[count + k]);
-    if (!given.data)
-      fail(ErrorKind::Type, "tensor() missing 1 required positional arguments: \"data\"");
-    Tensor t = is_tensor(given.data) ? copy_of(given.data, given.dtype)
-                                     : sequence_to_tensor(given.data, given.dtype);
+    if (!given.data) fail(ErrorKind::Type, "tensor() missing 1 required positional arguments: \"data\"");
+    Tensor t = is_tensor(given.data) ? copy_of(given.data, given.dtype) : sequence_to_tensor(given.data, given.dtype);
     if (given.requires_grad) {
       if (!is_differentiable(t.dtype())) {
         fail(
@@ -353,8 +325,7 @@ PyObject* make_tensor(PyObject*, PyObject* const* args, Py_ssize_t count, PyObje
 }  // namespace
 
 Tensor sequence_to_tensor(PyObject* data, std::optional<DType> wanted) {
-  if (is_tensor(data))
-    return to_dtype(Tensor::share(impl_of(data)), wanted.value_or(impl_of(data)->dtype));
+  if (is_tensor(data)) return to_dtype(Tensor::share(impl_of(data)), wanted.value_or(impl_of(data)->dtype));
   if (!PyList_Check(data) && !PyTuple_Check(data) && is_array(data)) {
     const GradMode off(false);
     const Tensor shared = buffer_to_tensor(data);
@@ -366,8 +337,8 @@ Tensor sequence_to_tensor(PyObject* data, std::optional<DType> wanted) {
   nested.scan(data, 0);
   const DType t = wanted.value_or(nested.dtype());
   if (is_complex(t))
-    fail(ErrorKind::NotImplemented,
-         "complex tensors have no arithmetic in weft yet: cannot make one of ", dtype_name(t));
+    fail(ErrorKind::NotImplemented, "complex tensors have no arithmetic in weft yet: cannot make one of ",
+         dtype_name(t));
   Tensor out = empty(nested.shape, t);
   char* at = out->data;
   if (out.numel() > 0) fill(t, nested.shape, data, 0, at);
@@ -381,8 +352,7 @@ PyObject* tensor_item(TensorImpl* t) {
 
 namespace {
 PyMethodDef functions[] = {
-    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_tensor)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(make_tensor)), METH_FASTCALL | METH_KEYWORDS,
      "tensor($module, data, *, dtype=None, device=None, requires_grad=False, "
      "pin_memory=False)\n--\n\n"
      "A new tensor with a copy of `data`: a number, (nested) lists or tuples of numbers, or an "
@@ -393,8 +363,7 @@ PyMethodDef functions[] = {
 }
 
 bool init_conversions(PyObject* module) {
-  return PyModule_AddFunctions(module, functions) == 0 && init_buffers(module) &&
-         init_dlpack(module);
+  return PyModule_AddFunctions(module, functions) == 0 && init_buffers(module) && init_dlpack(module);
 }
 
 }  // namespace weft::bind

@@ -116,7 +116,10 @@ PyObject* record_function(PyObject*, PyObject* args) {
     const UserCode line;
     Node* n = record_node(op_PythonFunction, &op, Inputs(items.data(), static_cast<int>(items.size())), out.data(),
                           static_cast<int>(out.size()), nullptr);
-    struct Release { Node* n; ~Release() { release(n); } } held{n};
+    struct Release {
+      Node* n;
+      ~Release() { release(n); }
+    } held{n};
     extra_of(n).name = name;
     const auto is_true = [](PyObject* flags, size_t k) { return PyTuple_GET_ITEM(flags, k) == Py_True; };
     int with_history = 0;

@@ -52,18 +52,16 @@ template <class M> constexpr const char* kUsed = "used_dltensor";
 template <> constexpr const char* kFresh<VersionedManaged> = "dltensor_versioned";
 template <> constexpr const char* kUsed<VersionedManaged> = "used_dltensor_versioned";
 
-constexpr DlDataType kTypes[kDTypes] = {{kBool, 8, 1},   {kUInt, 8, 1},     {kInt, 8, 1},
-                                        {kInt, 16, 1},   {kInt, 32, 1},     {kInt, 64, 1},
-                                        {kFloat, 16, 1}, {kBFloat, 16, 1},  {kFloat, 32, 1},
-                                        {kFloat, 64, 1}, {kComplex, 64, 1}, {kComplex, 128, 1}};
+constexpr DlDataType kTypes[kDTypes] = {{kBool, 8, 1},   {kUInt, 8, 1},   {kInt, 8, 1},      {kInt, 16, 1},
+                                        {kInt, 32, 1},   {kInt, 64, 1},   {kFloat, 16, 1},   {kBFloat, 16, 1},
+                                        {kFloat, 32, 1}, {kFloat, 64, 1}, {kComplex, 64, 1}, {kComplex, 128, 1}};
 
 DType dtype_of(DlDataType type) {
   for (int i = 0; i < kDTypes; ++i) {
-    if (kTypes[i].code == type.code && kTypes[i].bits == type.bits && type.lanes == 1)
-      return static_cast<DType>(i);
+    if (kTypes[i].code == type.code && kTypes[i].bits == type.bits && type.lanes == 1) return static_cast<DType>(i);
   }
-  fail(ErrorKind::Runtime, "from_dlpack(): weft has no dtype for DLPack's type code ",
-       int{type.code}, " with ", int{type.bits}, " bits and ", type.lanes, " lanes");
+  fail(ErrorKind::Runtime, "from_dlpack(): weft has no dtype for DLPack's type code ", int{type.code}, " with ",
+       int{type.bits}, " bits and ", type.lanes, " lanes");
 }
 
 // ---- out ---------------------------------------------------------------------------------------------
@@ -144,14 +142,13 @@ Tensor import_as(PyObject* capsule) {
   if constexpr (std::is_same_v<M, VersionedManaged>) {
     if (managed->version.major != kVersion.major) {
       fail(ErrorKind::Runtime, "from_dlpack(): weft reads DLPack ", kVersion.major,
-           ".x, and the capsule is of version ", managed->version.major, ".",
-           managed->version.minor);
+           ".x, and the capsule is of version ", managed->version.major, ".", managed->version.minor);
     }
   }
   const DlTensor& from = managed->tensor;
   if (from.device.type != kCpuDevice && from.device.type != kCudaHostDevice) {
-    fail(ErrorKind::Runtime, "from_dlpack(): the array lies on a device (DLPack device type ",
-         from.device.type, ") that this build of weft does not have; move it to the CPU first");
+    fail(ErrorKind::Runtime, "from_dlpack(): the array lies on a device (DLPack device type ", from.device.type,
+         ") that this build of weft does not have; move it to the CPU first");
   }
   const DType t = dtype_of(from.dtype);
   if (from.ndim < 0 || from.ndim > kMostDims)
@@ -165,14 +162,12 @@ Tensor import_as(PyObject* capsule) {
   for (int d = from.ndim; d-- > 0; expected *= std::max<int64_t>(sizes[d], 1)) {
     strides[d] = from.strides ? from.strides[d] : expected;
     if (strides[d] < 0)
-      fail(ErrorKind::Value,
-           "from_dlpack(): tensors with negative strides are not supported; copy the array first");
+      fail(ErrorKind::Value, "from_dlpack(): tensors with negative strides are not supported; copy the array first");
     last += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
   }
   if constexpr (std::is_same_v<M, VersionedManaged>) {
     if (managed->flags & kReadOnly &&
-        PyErr_WarnEx(PyExc_UserWarning,
-                     "The array is not writable: do not write into this tensor; clone() it first.",
+        PyErr_WarnEx(PyExc_UserWarning, "The array is not writable: do not write into this tensor; clone() it first.",
                      1) < 0) {
       throw PythonError{};
     }
@@ -180,11 +175,10 @@ Tensor import_as(PyObject* capsule) {
   Tensor whole = empty(Dims{0}, t);
   release(whole->storage);
   const size_t bytes = numel ? static_cast<size_t>(last + 1) * item_size(t) : 0;
-  whole->storage = storage_adopt(static_cast<char*>(from.data) + from.byte_offset, bytes, managed,
-                                 [](void* owner) {
-                                   auto* m = static_cast<M*>(owner);
-                                   if (m->deleter) m->deleter(m);
-                                 });
+  whole->storage = storage_adopt(static_cast<char*>(from.data) + from.byte_offset, bytes, managed, [](void* owner) {
+    auto* m = static_cast<M*>(owner);
+    if (m->deleter) m->deleter(m);
+  });
   whole->data = whole->storage->data;
   // From here on the storage lets go of the array, whatever happens.
   PyCapsule_SetName(capsule, kUsed<M>);
@@ -193,8 +187,7 @@ Tensor import_as(PyObject* capsule) {
 
 PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
-    if (PyCapsule_IsValid(capsule, kFresh<VersionedManaged>))
-      return wrap(import_as<VersionedManaged>(capsule));
+    if (PyCapsule_IsValid(capsule, kFresh<VersionedManaged>)) return wrap(import_as<VersionedManaged>(capsule));
     if (PyCapsule_IsValid(capsule, kFresh<Managed>)) return wrap(import_as<Managed>(capsule));
     fail(
         "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
@@ -203,9 +196,8 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
   });
 }
 
-PyMethodDef functions[] = {{"_to_dlpack", to_dlpack, METH_VARARGS, nullptr},
-                           {"_from_dlpack", from_dlpack, METH_O, nullptr},
-                           {}};
+PyMethodDef functions[] = {
+    {"_to_dlpack", to_dlpack, METH_VARARGS, nullptr}, {"_from_dlpack", from_dlpack, METH_O, nullptr}, {}};
 
 }  // namespace
 

@@ -64,41 +64,48 @@ Generator* generator_from(PyObject* o) {
 }
 
 void init_generator(nb::module_& m) {
-  nb::class_<Generator>(m, "Generator",
-                        "A stream of random numbers: a seed, and how much of the stream has been used.")
-      .def("__init__",
-           [](Generator* self, nb::object device) {
-             new (self) Generator;
-             Device where;
-             if (!device_from(device.ptr(), &where)) throw nb::python_error();
-             answer([&] {
-               check_device(where);
-               Py_RETURN_NONE;
-             });
-           },
-           nb::arg("device") = "cpu")
-      .def("manual_seed",
-           [](nb::handle self, nb::handle seed) {
-             return answer([&] {
-               nb::cast<Generator&>(self).restart(seed_from(seed));
-               return self.inc_ref().ptr();
-             });
-           },
-           nb::arg("seed"), "Restarts the stream from `seed`.")
-      .def("seed", [](Generator& self) { return self.reseed(); }, "Restarts from a seed of the system's, and returns it.")
-      .def("initial_seed", [](const Generator& self) { return self.seed; }, "The seed the stream began with.")
+  nb::class_<Generator>(m, "Generator", "A stream of random numbers: a seed, and how much of the stream has been used.")
+      .def(
+          "__init__",
+          [](Generator* self, nb::object device) {
+            new (self) Generator;
+            Device where;
+            if (!device_from(device.ptr(), &where)) throw nb::python_error();
+            answer([&] {
+              check_device(where);
+              Py_RETURN_NONE;
+            });
+          },
+          nb::arg("device") = "cpu")
+      .def(
+          "manual_seed",
+          [](nb::handle self, nb::handle seed) {
+            return answer([&] {
+              nb::cast<Generator&>(self).restart(seed_from(seed));
+              return self.inc_ref().ptr();
+            });
+          },
+          nb::arg("seed"), "Restarts the stream from `seed`.")
+      .def(
+          "seed", [](Generator& self) { return self.reseed(); },
+          "Restarts from a seed of the system's, and returns it.")
+      .def(
+          "initial_seed", [](const Generator& self) { return self.seed; }, "The seed the stream began with.")
       .def("get_offset", [](const Generator& self) { return self.offset; })
-      .def("set_offset", [](Generator& self, uint64_t offset) { self.offset = offset; }, nb::arg("offset"))
-      .def("get_state", [](const Generator& self) { return answer([&] { return wrap(state_of(self)); }); },
-           "The state as a tensor of bytes.")
-      .def("set_state",
-           [](Generator& self, nb::handle state) {
-             answer([&] {
-               set_state(self, state.ptr());
-               Py_RETURN_NONE;
-             });
-           },
-           nb::arg("new_state"))
+      .def(
+          "set_offset", [](Generator& self, uint64_t offset) { self.offset = offset; }, nb::arg("offset"))
+      .def(
+          "get_state", [](const Generator& self) { return answer([&] { return wrap(state_of(self)); }); },
+          "The state as a tensor of bytes.")
+      .def(
+          "set_state",
+          [](Generator& self, nb::handle state) {
+            answer([&] {
+              set_state(self, state.ptr());
+              Py_RETURN_NONE;
+            });
+          },
+          nb::arg("new_state"))
       .def("clone_state", [](const Generator& self) { return Generator(self); })
       .def("__getstate__", [](const Generator& self) { return nb::make_tuple(self.seed, self.offset); })
       .def("__setstate__",

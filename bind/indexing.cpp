@@ -24,8 +24,7 @@ bool dims_from(PyObject* o, Dims* out) {
     if (PyLong_CheckExact(item)) {
       int overflow;
       (*out)[static_cast<int>(i)] = PyLong_AsLongLongAndOverflow(item, &overflow);
-      if (overflow)
-        fail(ErrorKind::Overflow, "Overflow when unpacking long: a size does not fit int64");
+      if (overflow) fail(ErrorKind::Overflow, "Overflow when unpacking long: a size does not fit int64");
       continue;
     }
     if (PyFloat_Check(item) || PyBool_Check(item) || !PyIndex_Check(item)) return false;
@@ -72,9 +71,7 @@ struct SliceRange { int64_t first, length, step; };
 SliceRange read_slice(PyObject* o, int64_t size) {
   const auto* s = reinterpret_cast<PySliceObject*>(o);
   const int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
-  if (step <= 0)
-    fail(ErrorKind::Value,
-         step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
+  if (step <= 0) fail(ErrorKind::Value, step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
   int64_t first = s->start == Py_None ? 0 : slice_bound(s->start);
   int64_t last = s->stop == Py_None ? size : slice_bound(s->stop);
   if (first < 0) first = std::max<int64_t>(first + size, 0);
@@ -94,18 +91,15 @@ bool is_mask(const TensorImpl* t) { return t->dtype == DType::Bool || t->dtype =
 
 // A list, a tuple inside a tuple or an array as an index.
 Tensor sequence_index(PyObject* o) {
-  Tensor t = PyObject_CheckBuffer(o) && !PyBytes_Check(o) ? buffer_to_tensor(o)
-                                                          : sequence_to_tensor(o, std::nullopt);
+  Tensor t = PyObject_CheckBuffer(o) && !PyBytes_Check(o) ? buffer_to_tensor(o) : sequence_to_tensor(o, std::nullopt);
   // Nothing says what an empty list is made of, and PyTorch takes whole parts of floats.
-  const bool to_long =
-      t.numel() == 0 ? !is_mask(t.get()) || !PyObject_CheckBuffer(o) : is_floating(t.dtype());
+  const bool to_long = t.numel() == 0 ? !is_mask(t.get()) || !PyObject_CheckBuffer(o) : is_floating(t.dtype());
   if (to_long) t = to_dtype(t, DType::Int64);
   return t;
 }
 
 bool is_integer(PyObject* o) {
-  return PyLong_CheckExact(o) ||
-         (PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o) && !PySequence_Check(o));
+  return PyLong_CheckExact(o) || (PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o) && !PySequence_Check(o));
 }
 
 bool is_sequence(PyObject* o) { return PySequence_Check(o) && !PyDict_Check(o); }
@@ -198,8 +192,8 @@ class Brackets {
     }
     const int64_t size = self_.size(dim_);
     if (i < -size || i >= size) {
-      fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", selection_.results(),
-           " with size ", size);
+      fail(ErrorKind::Index, "index ", i, " is out of bounds for dimension ", selection_.results(), " with size ",
+           size);
     }
     first_ = i;
     note(Change::Select);
@@ -220,8 +214,7 @@ class Brackets {
 
   void skip(PyObject* all) {
     int64_t specified = 0;
-    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all); ++i)
-      specified += consumed(PyTuple_GET_ITEM(all, i));
+    for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all); ++i) specified += consumed(PyTuple_GET_ITEM(all, i));
     if (specified > self_.ndim()) fail_too_many(self_);
     for (int64_t n = self_.ndim() - specified; n > 0; --n) {
       if (dim_ < self_.ndim()) keep();
@@ -280,8 +273,7 @@ class Brackets {
   size_t entries_for(int dim) {
     size_t entry = 0;
     for (int d = 0; d < dim; ++entry) {
-      const bool mask =
-          entry < indices_.size() && indices_[entry] && is_mask(indices_[entry].get());
+      const bool mask = entry < indices_.size() && indices_[entry] && is_mask(indices_[entry].get());
       d += mask ? indices_[entry]->ndim : 1;
     }
     return entry;
@@ -325,8 +317,8 @@ Tensor value_for(const Tensor& self, PyObject* value) {
   if (is_tensor(value)) return Tensor::share(impl_of(value));
   Tensor v = number_to_tensor(value);
   if (!v) {
-    fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.",
-         dtype_name(self.dtype()), " tensor");
+    fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", dtype_name(self.dtype()),
+         " tensor");
   }
   return v;
 }
@@ -338,8 +330,7 @@ Tensor read_item(const Tensor& t, PyObject* index) {
   } else if (PySlice_Check(index) && t.ndim() > 0) {
     const SliceRange range = read_slice(index, t.size(0));
     if (range.first != 0 || range.length != t.size(0)) return slice_to(t, 0, range);
-  } else if (is_tensor(index) && impl_of(index)->ndim > 0 &&
-             impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
+  } else if (is_tensor(index) && impl_of(index)->ndim > 0 && impl_of(index)->dtype != DType::UInt8 && t.ndim() > 0) {
     return weft::index(t, {Tensor::share(impl_of(index))});
   }
   Brackets brackets(t);
@@ -361,8 +352,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
   if (value && overrides_in_use) {
-    static PyObject* const function =
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__");
+    static PyObject* const function = PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__");
     PyObject* const arguments[] = {self, index, value};
     PyObject* answer;
     if (overridden(function, arguments, 3, nullptr, &answer)) {

@@ -23,7 +23,8 @@ void check_wanted_cpu() {
   const char* const wanted = std::getenv("WEFT_CPU");
   const std::string chosen = cpu::isa_name(cpu::chosen_isa());
   if (wanted == nullptr || chosen == wanted) return;
-  throw nb::import_error(("WEFT_CPU=" + std::string(wanted) + ": this processor runs baseline up to " + chosen).c_str());
+  throw nb::import_error(
+      ("WEFT_CPU=" + std::string(wanted) + ": this processor runs baseline up to " + chosen).c_str());
 }
 
 DType checked_dtype(nb::handle o) {
@@ -45,22 +46,24 @@ NB_MODULE(_core, m) {
   init_sites();
   PyObject* module = m.ptr();
   if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_result_types(module) ||
-      !init_op_functions(module) ||
-      !init_autograd(module) || !init_conversions(module) || !init_composed(module) || !init_shapes(module)) {
+      !init_op_functions(module) || !init_autograd(module) || !init_conversions(module) || !init_composed(module) ||
+      !init_shapes(module)) {
     throw nb::python_error();
   }
   init_generator(m);
   m.def("_set_size_type", [](nb::handle type) { set_size_type(type.ptr()); });
   m.def("get_default_dtype", [] { return dtype_handle(default_dtype()); });
   m.def("_set_default_dtype", [](nb::handle t) { set_default_dtype(checked_dtype(t)); });
-  m.def("promote_types", [](nb::handle a, nb::handle b) { return dtype_handle(promote(checked_dtype(a), checked_dtype(b))); });
+  m.def("promote_types",
+        [](nb::handle a, nb::handle b) { return dtype_handle(promote(checked_dtype(a), checked_dtype(b))); });
   m.def("result_type", [](nb::handle a, nb::handle b) {
     DType common{};
     PyObject* done = guarded([&]() -> PyObject* {
       ResultType result;
       for (nb::handle o : {a, b}) {
         const Tensor t = is_tensor(o.ptr()) ? Tensor::share(impl_of(o.ptr())) : number_to_tensor(o.ptr());
-        if (!t) fail(ErrorKind::Type, "result_type(): arguments must be Tensors or Numbers, not ", Py_TYPE(o.ptr())->tp_name);
+        if (!t)
+          fail(ErrorKind::Type, "result_type(): arguments must be Tensors or Numbers, not ", Py_TYPE(o.ptr())->tp_name);
         result.add(t.get());
       }
       common = result.get();

@@ -5,9 +5,7 @@
 #include "bind/object.h"
 #include "core/autograd/engine.h"
 
-namespace weft {
-Tensor accumulated_variable(Node* n);
-}
+namespace weft { Tensor accumulated_variable(Node* n); }
 
 namespace weft::bind {
 
@@ -22,8 +20,7 @@ namespace {
 PyTypeObject* node_type = nullptr;
 
 struct PyNode {
-  PyObject_HEAD
-  Node* node;
+  PyObject_HEAD Node* node;
   PyObject* weakrefs;
 };
 
@@ -62,12 +59,14 @@ PyObject* call(PyObject* self, PyObject* args, PyObject*) {
   Node* n = node_of(self);
   return guarded([&]() -> PyObject* {
     if (PyTuple_GET_SIZE(args) != n->outputs) {
-      fail(ErrorKind::Type, n->name(), " expected ", int{n->outputs}, " gradients, one for each result, and got ", PyTuple_GET_SIZE(args));
+      fail(ErrorKind::Type, n->name(), " expected ", int{n->outputs}, " gradients, one for each result, and got ",
+           PyTuple_GET_SIZE(args));
     }
     std::vector<Tensor> grads(n->outputs);
     for (int k = 0; k < n->outputs; ++k) {
       PyObject* g = PyTuple_GET_ITEM(args, k);
-      if (g != Py_None && !is_tensor(g)) fail(ErrorKind::Type, n->name(), ": gradients must be Tensors or None, got ", Py_TYPE(g)->tp_name);
+      if (g != Py_None && !is_tensor(g))
+        fail(ErrorKind::Type, n->name(), ": gradients must be Tensors or None, got ", Py_TYPE(g)->tp_name);
       if (g != Py_None) grads[k] = Tensor::share(impl_of(g));
     }
     std::vector<Tensor> results = differentiate_node(n, grads);
@@ -96,7 +95,8 @@ PyObject* get_next_functions(PyObject* self, void*) {
 
 PyObject* get_variable(PyObject* self, void*) {
   Tensor leaf = accumulated_variable(node_of(self));
-  if (!leaf) return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", node_of(self)->name().c_str());
+  if (!leaf)
+    return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", node_of(self)->name().c_str());
   return wrap(std::move(leaf));
 }
 PyObject* get_sequence(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(node_of(self)->sequence); }
@@ -124,7 +124,8 @@ PyObject* get_results(PyObject* self, void*) {
   Node* n = node_of(self);
   Ref all(PyTuple_New(n->outputs));
   for (int k = 0; all && k < n->outputs; ++k) {
-    PyTuple_SET_ITEM(all.get(), k, Py_BuildValue("NO", size_object(n->result_sizes(k)), dtype_object(n->result(k).dtype)));
+    PyTuple_SET_ITEM(all.get(), k,
+                     Py_BuildValue("NO", size_object(n->result_sizes(k)), dtype_object(n->result(k).dtype)));
   }
   return all.release();
 }
@@ -200,13 +201,18 @@ PyObject* m_pack_saved(PyObject* self, PyObject* args) {
       if (__builtin_ctz(n->saved_sources()[k]) != source) continue;
       const Tensor value = Tensor::share(n->saved()[k]);
       if (!value) {
-        fail("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed "
-             "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-             "a second time or if you need to access saved variables after calling backward.");
+        fail(
+            "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+            "are freed "
+            "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+            "the graph "
+            "a second time or if you need to access saved variables after calling backward.");
       }
       if (value->has(kPacked)) {
-        fail("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
-             "allowed at a time.");
+        fail(
+            "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+            "is "
+            "allowed at a time.");
       }
       TensorImpl* box = pack_saved(value.get(), pack, unpack);
       release(std::exchange(n->saved()[k], box));
@@ -216,28 +222,28 @@ PyObject* m_pack_saved(PyObject* self, PyObject* args) {
   });
 }
 
-PyGetSetDef attributes[] = {{"next_functions", get_next_functions, nullptr, "The nodes that made this one's inputs.", nullptr},
-                            {"variable", get_variable, nullptr, "The leaf of an AccumulateGrad node.", nullptr},
-                            {"_sequence", get_sequence, nullptr, nullptr, nullptr},
-                            {"site", get_site, nullptr, "(file, line, function) that recorded this node.", nullptr},
-                            {"module", get_module, nullptr, nullptr, nullptr},
-                            {"attributes", get_attributes, nullptr, nullptr, nullptr},
-                            {"results", get_results, nullptr, nullptr, nullptr},
-                            {"kept_bytes", get_kept_bytes, nullptr, nullptr, nullptr},
-                            {"metadata", get_metadata, nullptr, "A dict for whatever the program wants to note here.", nullptr},
-                            {"schema", get_schema, nullptr, "The operation, as it is declared.", nullptr},
-                            {"requires_grad", get_true, nullptr, nullptr, nullptr},
-                            {"_context", get_context, nullptr, nullptr, nullptr},
-                            {"_saved_sources", get_saved_sources, nullptr, nullptr, nullptr},
-                            {"_hooks", get_hooks, set_hooks, nullptr, nullptr},
-                            {}};
+PyGetSetDef attributes[] = {
+    {"next_functions", get_next_functions, nullptr, "The nodes that made this one's inputs.", nullptr},
+    {"variable", get_variable, nullptr, "The leaf of an AccumulateGrad node.", nullptr},
+    {"_sequence", get_sequence, nullptr, nullptr, nullptr},
+    {"site", get_site, nullptr, "(file, line, function) that recorded this node.", nullptr},
+    {"module", get_module, nullptr, nullptr, nullptr},
+    {"attributes", get_attributes, nullptr, nullptr, nullptr},
+    {"results", get_results, nullptr, nullptr, nullptr},
+    {"kept_bytes", get_kept_bytes, nullptr, nullptr, nullptr},
+    {"metadata", get_metadata, nullptr, "A dict for whatever the program wants to note here.", nullptr},
+    {"schema", get_schema, nullptr, "The operation, as it is declared.", nullptr},
+    {"requires_grad", get_true, nullptr, nullptr, nullptr},
+    {"_context", get_context, nullptr, nullptr, nullptr},
+    {"_saved_sources", get_saved_sources, nullptr, nullptr, nullptr},
+    {"_hooks", get_hooks, set_hooks, nullptr, nullptr},
+    {}};
 PyMethodDef methods[] = {{"name", m_name, METH_NOARGS, nullptr},
                          {"_sequence_nr", m_sequence, METH_NOARGS, nullptr},
                          {"_saved_value", m_saved_value, METH_O, nullptr},
                          {"_pack_saved", m_pack_saved, METH_VARARGS, nullptr},
                          {}};
-PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyNode, weakrefs), READONLY, nullptr},
-                         {}};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyNode, weakrefs), READONLY, nullptr}, {}};
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
                        {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                        {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},
@@ -247,7 +253,8 @@ PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
                        {Py_tp_methods, methods},
                        {Py_tp_members, members},
                        {0, nullptr}};
-constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+constexpr unsigned kFlags =
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
 PyType_Spec spec = {"weft.autograd.graph.Node", sizeof(PyNode), 0, kFlags, slots};
 
 // type(t.grad_fn).__name__ says which operation it was, as in PyTorch: a class for each name, made
@@ -259,7 +266,8 @@ PyTypeObject* type_named(const std::string& name) {
     PyType_Slot no_slots[] = {{0, nullptr}};
     PyType_Spec of_operation = {strdup(("weft.autograd.graph." + name).c_str()), sizeof(PyNode), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, no_slots};
-    type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&of_operation, reinterpret_cast<PyObject*>(node_type)));
+    type = reinterpret_cast<PyTypeObject*>(
+        PyType_FromSpecWithBases(&of_operation, reinterpret_cast<PyObject*>(node_type)));
   }
   return type;
 }
@@ -287,11 +295,13 @@ void run_tensor_hooks(PyObject* hooks, Tensor& grad) {
     Ref result(checked(PyObject_CallOneArg(hook, g.get())));
     if (result.get() == Py_None) return;
     if (!is_tensor(result.get())) {
-      fail(ErrorKind::Type, "expected Variable, but ", name_of(hook), " returned '", Py_TYPE(result.get())->tp_name, "'");
+      fail(ErrorKind::Type, "expected Variable, but ", name_of(hook), " returned '", Py_TYPE(result.get())->tp_name,
+           "'");
     }
     TensorImpl* r = impl_of(result.get());
     if (r->ndim != grad.ndim() || !std::equal(r->dims, r->dims + r->ndim, grad.sizes().begin())) {
-      fail(name_of(hook), " has changed the size of value: from ", shape_text(grad.sizes()), " to ", shape_text(r->sizes()));
+      fail(name_of(hook), " has changed the size of value: from ", shape_text(grad.sizes()), " to ",
+           shape_text(r->sizes()));
     }
     grad = Tensor::share(r);
   });
@@ -307,12 +317,14 @@ void take_replacements(PyObject* hook, PyObject* result, Tensor* grads, int n) {
   if (result == Py_None) return;
   Ref tuple(checked(PyTuple_Check(result) ? Ref::borrowed(result).release() : PyTuple_Pack(1, result)));
   if (PyTuple_GET_SIZE(tuple.get()) != n) {
-    fail(name_of(hook), " has returned an incorrect number of values (got ", PyTuple_GET_SIZE(tuple.get()), ", but expected ", n, ")");
+    fail(name_of(hook), " has returned an incorrect number of values (got ", PyTuple_GET_SIZE(tuple.get()),
+         ", but expected ", n, ")");
   }
   for (int k = 0; k < n; ++k) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), k);
     if (item != Py_None && !is_tensor(item)) {
-      fail(ErrorKind::Type, "expected Variable or None, but ", name_of(hook), " returned '", Py_TYPE(item)->tp_name, "'");
+      fail(ErrorKind::Type, "expected Variable or None, but ", name_of(hook), " returned '", Py_TYPE(item)->tp_name,
+           "'");
     }
     grads[k] = item == Py_None ? Tensor() : Tensor::share(impl_of(item));
   }

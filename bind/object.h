@@ -12,9 +12,7 @@
 #include "core/graph/dispatch.h"
 #include "core/tensor/tensor.h"
 
-namespace weft {
-struct Generator;
-}
+namespace weft { struct Generator; }
 
 namespace weft::bind {
 
@@ -25,9 +23,15 @@ class Ref {
   explicit Ref(PyObject* owned) : object_(owned) {}
   Ref(const Ref&) = delete;
   Ref(Ref&& other) noexcept : object_(other.release()) {}
-  Ref& operator=(Ref&& other) noexcept { std::swap(object_, other.object_); return *this; }
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
   ~Ref() { Py_XDECREF(object_); }
-  static Ref borrowed(PyObject* o) { Py_XINCREF(o); return Ref(o); }
+  static Ref borrowed(PyObject* o) {
+    Py_XINCREF(o);
+    return Ref(o);
+  }
   PyObject* get() const { return object_; }
   PyObject* release() { return std::exchange(object_, nullptr); }
   explicit operator bool() const { return object_ != nullptr; }
@@ -39,8 +43,7 @@ class Ref {
 // ---- tensors -----------------------------------------------------------------------------------
 
 struct PyTensor {
-  PyObject_HEAD
-  TensorImpl* impl;
+  PyObject_HEAD TensorImpl* impl;
   PyObject* dict;
   PyObject* weakrefs;
 };
@@ -68,25 +71,25 @@ bool is_number(PyObject* o);
 
 // ---- other objects -----------------------------------------------------------------------------
 
-PyObject* dtype_object(DType t);                 // borrowed
-bool dtype_from(PyObject* o, DType* out);        // accepts bool, int and float too
-PyObject* device_object(Device d);               // new
-bool device_from(PyObject* o, Device* out);      // device or string; sets an error and returns false
+PyObject* dtype_object(DType t);             // borrowed
+bool dtype_from(PyObject* o, DType* out);    // accepts bool, int and float too
+PyObject* device_object(Device d);           // new
+bool device_from(PyObject* o, Device* out);  // device or string; sets an error and returns false
 bool is_device(PyObject* o);
 bool init_small_types(PyObject* module);
 extern PyTypeObject* device_type;
 
-PyObject* size_object(IntSpan sizes);            // weft.Size
+PyObject* size_object(IntSpan sizes);  // weft.Size
 void set_size_type(PyObject* type);
 
-PyObject* wrap_node(Node* n);                    // grad_fn; new reference, None for null
+PyObject* wrap_node(Node* n);  // grad_fn; new reference, None for null
 // The Python objects that a node owns, for the cycle collector: hooks, metadata, a custom function's context.
 int visit_node(Node* n, visitproc visit, void* arg);
 bool init_node_type(PyObject* module);
 bool init_op_functions(PyObject* module);
 bool init_shapes(PyObject* module);
-PyObject* iterate_tensor(PyObject* self);        // iter(tensor)
-Generator* generator_from(PyObject* o);          // null when `o` is none
+PyObject* iterate_tensor(PyObject* self);  // iter(tensor)
+Generator* generator_from(PyObject* o);    // null when `o` is none
 bool init_autograd(PyObject* module);
 bool init_conversions(PyObject* module);
 bool init_composed(PyObject* module);

@@ -24,8 +24,10 @@ struct Overloads {
     const auto& parameters = first.parameters;
     if (parameters.empty() || parameters.size() > kMostPlain || first.table->compose_list || first.result_type) return;
     if (!(first.forms & (kFunction | kFunctional))) return;
-    for (const Parameter& p : parameters) if (p.kind != ParameterKind::Tensor || p.keyword_only) return;
-    fewest_plain = std::count_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return !p.has_default; });
+    for (const Parameter& p : parameters)
+      if (p.kind != ParameterKind::Tensor || p.keyword_only) return;
+    fewest_plain =
+        std::count_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return !p.has_default; });
     most_plain = static_cast<Py_ssize_t>(parameters.size());
   }
 };
@@ -35,8 +37,7 @@ enum class CallForm : uint8_t { Function, Method, InPlace };
 constexpr uint8_t kAnyFunction = kFunction | kMethod | kFunctional;
 
 struct PyOp {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const Overloads* overloads;
   CallForm form;
   PyObject* dict;
@@ -91,7 +92,8 @@ PyObject* call_with_out(const Signature& signature, const void* fields, Inputs i
   Tensor out[4];
   if (table.outputs == 1) {
     if (PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 1) given = PyTuple_GET_ITEM(given, 0);
-    if (!is_tensor(given)) fail(ErrorKind::Type, table.name(), "(): argument 'out' must be Tensor, not ", Py_TYPE(given)->tp_name);
+    if (!is_tensor(given))
+      fail(ErrorKind::Type, table.name(), "(): argument 'out' must be Tensor, not ", Py_TYPE(given)->tp_name);
     out[0] = Tensor::share(impl_of(given));
   } else {
     if ((!PyTuple_Check(given) && !PyList_Check(given)) || PySequence_Fast_GET_SIZE(given) != table.outputs) {
@@ -124,21 +126,25 @@ void choose_dtype(const Signature& signature, Matched* matched, DType dtype) {
 // With out=, a creating operation computes in the dtype of what it writes into.
 void take_dtype_of(const TensorImpl* out, const OpTable& table, Value* value, CreationOptions* options) {
   if (options->has_dtype && options->dtype != out->dtype) {
-    fail(table.name(), "(): dtype ", dtype_name(options->dtype), " does not match dtype of out parameter (", dtype_name(out->dtype), ")");
+    fail(table.name(), "(): dtype ", dtype_name(options->dtype), " does not match dtype of out parameter (",
+         dtype_name(out->dtype), ")");
   }
   options->has_dtype = true;
   options->dtype = out->dtype;
   std::memcpy(&value->integer, options, sizeof *options);
 }
 
-PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matched, PyObject* self, PyObject* out_argument) {
+PyObject* call_matched(const PyOp* op, const Signature& signature, Matched& matched, PyObject* self,
+                       PyObject* out_argument) {
   const OpTable& table = *signature.table;
   CreationOptions options;
   alignas(16) char room[256];
   struct Fields {
     const OpTable& table;
     char* at;
-    ~Fields() { if (table.destroy) table.destroy(at); }
+    ~Fields() {
+      if (table.destroy) table.destroy(at);
+    }
   };
   if (signature.options >= 0) {
     Value& v = matched.attributes()[signature.options];
@@ -199,7 +205,8 @@ PyObject* vectorcall(PyObject* callable, PyObject* const* args, size_t flags, Py
     Arguments arguments{args, positional, names, nullptr};
     if (op->form != CallForm::Function) {
       if (arguments.count == 0 || !is_tensor(args[0])) {
-        fail(ErrorKind::Type, op->overloads->name, "(): the first argument must be a Tensor, as this is a method of Tensor");
+        fail(ErrorKind::Type, op->overloads->name,
+             "(): the first argument must be a Tensor, as this is a method of Tensor");
       }
       arguments.self = args[0];
       ++arguments.items;
@@ -227,13 +234,16 @@ PyObject* vectorcall(PyObject* callable, PyObject* const* args, size_t flags, Py
       }
       if (out_argument == Py_None) out_argument = nullptr;
     }
-    const uint8_t form = op->form == CallForm::InPlace ? kInPlace : op->form == CallForm::Method ? kMethod : kAnyFunction;
+    const uint8_t form = op->form == CallForm::InPlace  ? kInPlace
+                         : op->form == CallForm::Method ? kMethod
+                                                        : kAnyFunction;
     for (const Signature& signature : op->overloads->signatures) {
       if (signature.forms && !(signature.forms & form)) continue;
       Matched matched;
       Mismatch mismatch;
       if (!match(signature, arguments, &matched, &mismatch)) continue;
-      if (out_argument && !(signature.forms & kOut)) fail(ErrorKind::Type, op->overloads->name, "() got an unexpected keyword argument 'out'");
+      if (out_argument && !(signature.forms & kOut))
+        fail(ErrorKind::Type, op->overloads->name, "() got an unexpected keyword argument 'out'");
       return call_matched(op, signature, matched, arguments.self, out_argument);
     }
     // No tensor of a class with a say, but perhaps something else that has one.
@@ -254,8 +264,9 @@ std::string shown_name(const PyOp* op) { return op->overloads->name + (op->form 
 
 PyObject* repr(PyObject* self) {
   const auto* op = reinterpret_cast<const PyOp*>(self);
-  return PyUnicode_FromFormat(op->form == CallForm::Function ? "<built-in function %s>" : "<method '%s' of 'weft.Tensor' objects>",
-                              shown_name(op).c_str());
+  return PyUnicode_FromFormat(
+      op->form == CallForm::Function ? "<built-in function %s>" : "<method '%s' of 'weft.Tensor' objects>",
+      shown_name(op).c_str());
 }
 PyObject* get_op_name(PyObject* self, void*) {
   return PyUnicode_FromString(shown_name(reinterpret_cast<PyOp*>(self)).c_str());
@@ -288,7 +299,8 @@ PyType_Slot op_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call
                           {Py_tp_members, op_members},
                           {Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},
                           {0, nullptr}};
-PyType_Spec function_spec = {"weft._core.Function", sizeof(PyOp), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, op_slots};
+PyType_Spec function_spec = {"weft._core.Function", sizeof(PyOp), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+                             op_slots};
 PyType_Spec method_spec = {"weft._core.Method", sizeof(PyOp), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, op_slots};
 PyTypeObject* method_type = nullptr;
@@ -309,7 +321,8 @@ std::string spelled_out(std::string_view schema) {
   const size_t at = schema.find(group);
   if (at == std::string_view::npos) return std::string(schema);
   return std::string(schema.substr(0, at)) +
-         "DType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? requires_grad=False" +
+         "DType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=False, bool? "
+         "requires_grad=False" +
          std::string(schema.substr(at + group.size()));
 }
 
@@ -320,16 +333,20 @@ PyObject* registry_list(PyObject*, PyObject*) {
     const std::string schema = spelled_out(e.table->schema.text);
     const std::string name(e.table->name());
     Ref forms(PyList_New(0));
-    static constexpr std::pair<uint8_t, const char*> names[] = {
-        {kFunction, "function"}, {kMethod, "method"}, {kInPlace, "inplace"}, {kOut, "out"}, {kFunctional, "functional"}};
+    static constexpr std::pair<uint8_t, const char*> names[] = {{kFunction, "function"},
+                                                                {kMethod, "method"},
+                                                                {kInPlace, "inplace"},
+                                                                {kOut, "out"},
+                                                                {kFunctional, "functional"}};
     for (auto [form, text] : names) {
       if (!(e.forms & form)) continue;
       Ref item(PyUnicode_FromString(text));
       PyList_Append(forms.get(), item.get());
     }
-    Ref entry(Py_BuildValue("{s:s, s:s, s:s, s:O, s:i, s:O, s:O, s:O}", "name", name.c_str(), "struct", e.table->struct_name,
-                            "schema", schema.c_str(), "kinds", forms.get(), "traits", static_cast<int>(e.table->traits),
-                            "differentiable", e.table->vjp || e.table->compose || e.table->compose_list ? Py_True : Py_False,
+    Ref entry(Py_BuildValue("{s:s, s:s, s:s, s:O, s:i, s:O, s:O, s:O}", "name", name.c_str(), "struct",
+                            e.table->struct_name, "schema", schema.c_str(), "kinds", forms.get(), "traits",
+                            static_cast<int>(e.table->traits), "differentiable",
+                            e.table->vjp || e.table->compose || e.table->compose_list ? Py_True : Py_False,
                             "elementwise", e.table->pointwise ? Py_True : Py_False, "composed",
                             e.table->compose || e.table->compose_list ? Py_True : Py_False));
     if (!entry || PyList_Append(list.get(), entry.get()) < 0) return nullptr;
@@ -337,8 +354,8 @@ PyObject* registry_list(PyObject*, PyObject*) {
   return list.release();
 }
 
-PyMethodDef module_functions[] = {
-    {"registry", registry_list, METH_NOARGS, "The list of operations, one dict each."}, {}};
+PyMethodDef module_functions[] = {{"registry", registry_list, METH_NOARGS, "The list of operations, one dict each."},
+                                  {}};
 
 }  // namespace
 
@@ -368,15 +385,19 @@ bool init_op_functions(PyObject* module) {
     if (forms & kFunction && PyModule_AddObjectRef(module, name.c_str(), function.get()) < 0) return false;
     if (forms & kMethod) {
       Ref method(new_op(overloads.get(), CallForm::Method));
-      if (!method || PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.c_str(), method.get()) < 0) return false;
+      if (!method || PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), name.c_str(), method.get()) < 0)
+        return false;
     }
     if (forms & kInPlace) {
       Ref method(new_op(overloads.get(), CallForm::InPlace));
-      if (!method || PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), (name + "_").c_str(), method.get()) < 0) return false;
+      if (!method ||
+          PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), (name + "_").c_str(), method.get()) < 0)
+        return false;
     }
   }
   return PyModule_AddObjectRef(module, "ops", functions.get()) == 0 &&
-         PyModule_AddObjectRef(module, "functional", functional.get()) == 0 && PyModule_AddFunctions(module, module_functions) == 0;
+         PyModule_AddObjectRef(module, "functional", functional.get()) == 0 &&
+         PyModule_AddFunctions(module, module_functions) == 0;
 }
 
 }  // namespace weft::bind

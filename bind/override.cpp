@@ -35,9 +35,8 @@ class SwitchedOff {
 PyObject* override_of(PyTypeObject* type) { return _PyType_Lookup(type, name_override); }
 
 bool has_say(PyTypeObject* type) {
-  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type ||
-      type == &PyBool_Type || type == Py_TYPE(Py_None) || type == &PyUnicode_Type ||
-      type == &PyTuple_Type || type == &PyList_Type) {
+  if (type == tensor_type || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
+      type == Py_TYPE(Py_None) || type == &PyUnicode_Type || type == &PyTuple_Type || type == &PyList_Type) {
     return false;
   }
   PyObject* found = override_of(type);
@@ -61,8 +60,7 @@ struct Overloaded {
 
   void look_into(PyObject* o) {
     if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-        look_at(PySequence_Fast_ITEMS(o)[i]);
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) look_at(PySequence_Fast_ITEMS(o)[i]);
     } else {
       look_at(o);
     }
@@ -76,10 +74,8 @@ bool is_argument(PyObject* o, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 // Results as objects of `type`; an argument that is handed back stays what it is.
-PyObject* converted(PyObject* result, PyTypeObject* type, PyObject* const* arguments,
-                    Py_ssize_t count) {
-  if (is_exact_tensor(result))
-    return is_argument(result, arguments, count) ? result : as_type(result, type);
+PyObject* converted(PyObject* result, PyTypeObject* type, PyObject* const* arguments, Py_ssize_t count) {
+  if (is_exact_tensor(result)) return is_argument(result, arguments, count) ? result : as_type(result, type);
   if (!PyTuple_Check(result) && !PyList_Check(result)) return result;
   Ref sequence(result);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(result);
@@ -103,13 +99,12 @@ PyObject* converted(PyObject* result, PyTypeObject* type, PyObject* const* argum
   if (PyTuple_CheckExact(result)) return PyList_AsTuple(list.get());
   // A named tuple of Python's takes its items through _make, one of C's as they are.
   PyObject* type_object = reinterpret_cast<PyObject*>(Py_TYPE(result));
-  if (PyObject_HasAttrString(type_object, "_make"))
-    return PyObject_CallMethod(type_object, "_make", "O", list.get());
+  if (PyObject_HasAttrString(type_object, "_make")) return PyObject_CallMethod(type_object, "_make", "O", list.get());
   return PyObject_CallOneArg(type_object, list.get());
 }
 
-PyObject* run_and_convert(PyTypeObject* type, PyObject* function, PyObject* const* arguments,
-                          Py_ssize_t count, PyObject* names) {
+PyObject* run_and_convert(PyTypeObject* type, PyObject* function, PyObject* const* arguments, Py_ssize_t count,
+                          PyObject* names) {
   PyObject* result;
   {
     const SwitchedOff off;
@@ -129,8 +124,7 @@ bool packed(PyObject* const* arguments, Py_ssize_t count, PyObject* names, Ref* 
     PyTuple_SET_ITEM(args->get(), i, arguments[i]);
   }
   for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
-    if (PyDict_SetItem(kwargs->get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0)
-      return false;
+    if (PyDict_SetItem(kwargs->get(), PyTuple_GET_ITEM(names, k), arguments[count + k]) < 0) return false;
   }
   return true;
 }
@@ -139,8 +133,8 @@ bool packed(PyObject* const* arguments, Py_ssize_t count, PyObject* names, Ref* 
 PyObject* default_torch_function(PyObject* type, PyObject* given, PyObject* keywords) {
   static const char* names[] = {"func", "types", "args", "kwargs", nullptr};
   PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(given, keywords, "OO|OO", const_cast<char**>(names), &function,
-                                   &types, &args, &kwargs))
+  if (!PyArg_ParseTupleAndKeywords(given, keywords, "OO|OO", const_cast<char**>(names), &function, &types, &args,
+                                   &kwargs))
     return nullptr;
   Ref all(PySequence_Tuple(types));
   if (!all) return nullptr;
@@ -162,8 +156,8 @@ PyObject* default_torch_function(PyObject* type, PyObject* given, PyObject* keyw
     result = PyObject_Call(function, positional.get(), kwargs);
   }
   if (!result) return nullptr;
-  return converted(result, reinterpret_cast<PyTypeObject*>(type),
-                   PySequence_Fast_ITEMS(positional.get()), PyTuple_GET_SIZE(positional.get()));
+  return converted(result, reinterpret_cast<PyTypeObject*>(type), PySequence_Fast_ITEMS(positional.get()),
+                   PyTuple_GET_SIZE(positional.get()));
 }
 
 PyObject* disabled_torch_function(PyObject*, PyObject*, PyObject*) { Py_RETURN_NOTIMPLEMENTED; }
@@ -176,15 +170,13 @@ PyObject* switch_overrides(PyObject*, PyObject* off) {
 }
 
 PyMethodDef default_method = {
-    "__torch_function__",
-    reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(default_torch_function)),
+    "__torch_function__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(default_torch_function)),
     METH_CLASS | METH_VARARGS | METH_KEYWORDS,
     "Runs an operation that was called with an object of this class; results are of the class as "
     "well."};
 PyMethodDef functions[] = {
     {"_disabled_torch_function_impl",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_torch_function)),
-     METH_VARARGS | METH_KEYWORDS,
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(disabled_torch_function)), METH_VARARGS | METH_KEYWORDS,
      "As a class's __torch_function__: the class is treated as Tensor."},
     {"_switch_overrides", switch_overrides, METH_O, nullptr},
     {}};
@@ -195,9 +187,7 @@ void note_subclass(PyTypeObject* type) {
   if (!overrides_in_use && has_say(type)) overrides_in_use = true;
 }
 
-bool keeps_class(PyTypeObject* type) {
-  return type != tensor_type && override_of(type) == default_override;
-}
+bool keeps_class(PyTypeObject* type) { return type != tensor_type && override_of(type) == default_override; }
 
 PyObject* as_type(PyObject* plain, PyTypeObject* type) {
   if (Py_TYPE(plain) == type) return plain;
@@ -214,8 +204,8 @@ PyObject* as_type(PyObject* plain, PyTypeObject* type) {
   });
 }
 
-bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
-                PyObject** result, PyObject* declined) {
+bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** result,
+                PyObject* declined) {
   if (switched_off) return false;
   Overloaded overloaded;
   const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
@@ -239,8 +229,7 @@ bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count
     // Bound to the object, so that a class method, a static one and a plain one are all called rightly.
     Ref method(PyObject_GetAttr(argument, name_override));
     if (!method) return true;
-    Ref answer(PyObject_CallFunctionObjArgs(method.get(), function, types.get(), args.get(),
-                                            kwargs.get(), nullptr));
+    Ref answer(PyObject_CallFunctionObjArgs(method.get(), function, types.get(), args.get(), kwargs.get(), nullptr));
     if (!answer) return true;
     if (answer.get() == Py_NotImplemented) continue;
     *result = answer.release();
@@ -260,16 +249,15 @@ bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count
   return true;
 }
 
-bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b,
-                         PyObject** result, PyObject* declined) {
+bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b, PyObject** result,
+                         PyObject* declined) {
   if (switched_off) return false;
   Overloaded overloaded;
   overloaded.look_at(a);
   if (b) overloaded.look_into(b);
   if (overloaded.arguments.empty()) return false;
   const bool forward = is_tensor(a);
-  Ref function(
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), forward ? name : reflected));
+  Ref function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), forward ? name : reflected));
   if (!function) {
     PyErr_Clear();
     return false;
@@ -282,8 +270,7 @@ bool init_overrides(PyObject* module) {
   name_override = interned("__torch_function__");
   default_override = PyDescr_NewClassMethod(tensor_type, &default_method);
   if (!default_override || PyModule_AddFunctions(module, functions) < 0 ||
-      PyObject_SetAttr(reinterpret_cast<PyObject*>(tensor_type), name_override, default_override) <
-          0) {
+      PyObject_SetAttr(reinterpret_cast<PyObject*>(tensor_type), name_override, default_override) < 0) {
     return false;
   }
   disabled_override = PyObject_GetAttrString(module, "_disabled_torch_function_impl");

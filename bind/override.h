@@ -11,13 +11,13 @@ extern bool overrides_in_use;
 
 // Whether a class of one of the arguments takes the call over. Then `result` is what it answered
 // (null with an error set where it raised); otherwise the operation runs as usual.
-bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names,
-                PyObject** result, PyObject* declined = nullptr);
+bool overridden(PyObject* function, PyObject* const* arguments, Py_ssize_t count, PyObject* names, PyObject** result,
+                PyObject* declined = nullptr);
 
 // The same for an operator: `name` is that of the method that means the same, `reflected` that of the
 // one for when only `b` is a tensor. Where every class declines, the answer is `declined`, or an error.
-bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b,
-                         PyObject** result, PyObject* declined = nullptr);
+bool operator_overridden(const char* name, const char* reflected, PyObject* a, PyObject* b, PyObject** result,
+                         PyObject* declined = nullptr);
 
 inline bool may_be_overridden(PyObject* a) { return overrides_in_use && !is_exact_tensor(a); }
 inline bool may_be_overridden(PyObject* a, PyObject* b) {

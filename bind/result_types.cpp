@@ -46,7 +46,8 @@ PyTypeObject* type_named(const std::string& name, std::vector<std::string> field
   slot->field_names = std::move(field_names);
   for (const std::string& field : slot->field_names) slot->fields.push_back({field.c_str(), nullptr});
   slot->fields.push_back({nullptr, nullptr});
-  PyStructSequence_Desc description{slot->name.c_str(), nullptr, slot->fields.data(), static_cast<int>(slot->field_names.size())};
+  PyStructSequence_Desc description{slot->name.c_str(), nullptr, slot->fields.data(),
+                                    static_cast<int>(slot->field_names.size())};
   slot->type = PyStructSequence_NewType(&description);
   if (!slot->type) return nullptr;
   slot->type->tp_repr = repr;
@@ -69,8 +70,9 @@ PyObject* result_type(PyObject*, PyObject* arguments) {
   return type;
 }
 
-PyMethodDef module_functions[] = {
-    {"result_type_of", result_type, METH_VARARGS, "The named tuple type of an operation's results, by name and fields."}, {}};
+PyMethodDef module_functions[] = {{"result_type_of", result_type, METH_VARARGS,
+                                   "The named tuple type of an operation's results, by name and fields."},
+                                  {}};
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 // What Python's syntax and attributes say about a tensor's shape: iteration, T, mT, H and mH.
 #include "bind/override.h"
 #include "core/ops/shape.h"
-#include "core/ops/shape.h"
 
 namespace weft::bind {
 namespace {
@@ -11,8 +10,7 @@ namespace {
 // The elements along the first dimension, each made when it is asked for, so that the memory of one
 // serves the next.
 struct PyTensorIterator {
-  PyObject_HEAD
-  TensorImpl* tensor;   // owned
+  PyObject_HEAD TensorImpl* tensor;  // owned
   int64_t next, length;
 };
 
@@ -46,7 +44,8 @@ PyType_Slot iterator_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(iterator
                                 {Py_tp_iternext, reinterpret_cast<void*>(iterator_next)},
                                 {Py_tp_methods, iterator_methods},
                                 {0, nullptr}};
-PyType_Spec iterator_spec = {"weft._core.TensorIterator", sizeof(PyTensorIterator), 0, Py_TPFLAGS_DEFAULT, iterator_slots};
+PyType_Spec iterator_spec = {"weft._core.TensorIterator", sizeof(PyTensorIterator), 0, Py_TPFLAGS_DEFAULT,
+                             iterator_slots};
 
 // ---- transposes ------------------------------------------------------------------------------------
 
@@ -72,10 +71,11 @@ PyObject* get_transposed(PyObject* self, void*) {
   return guarded([&] {
     const Tensor t = Tensor::share(impl_of(self));
     if (t.ndim() == 2) return like(self, transpose(t, 0, 1));
-    warn(t.ndim() == 0 ? "Tensor.T is deprecated on 0-D tensors, where it is the identity."
-                       : "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Use "
-                         "`x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse "
-                         "the dimensions of a tensor.");
+    warn(t.ndim() == 0
+             ? "Tensor.T is deprecated on 0-D tensors, where it is the identity."
+             : "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Use "
+               "`x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse "
+               "the dimensions of a tensor.");
     Dims reversed;
     reversed.resize(t.ndim());
     for (int d = 0; d < t.ndim(); ++d) reversed[d] = t.ndim() - 1 - d;
@@ -95,7 +95,8 @@ PyObject* get_adjoint(PyObject* self, void*) {
 }
 
 PyObject* get_matrix_transposed(PyObject* self, void* name) {
-  return guarded([&] { return like(self, swap_last_two(Tensor::share(impl_of(self)), static_cast<const char*>(name))); });
+  return guarded(
+      [&] { return like(self, swap_last_two(Tensor::share(impl_of(self)), static_cast<const char*>(name))); });
 }
 
 PyGetSetDef transposes[] = {
@@ -126,7 +127,8 @@ bool init_shapes(PyObject*) {
   if (!iterator_type) return false;
   for (PyGetSetDef* attribute = transposes; attribute->name; ++attribute) {
     Ref descriptor(PyDescr_NewGetSet(tensor_type, attribute));
-    if (!descriptor || PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), attribute->name, descriptor.get()) < 0) {
+    if (!descriptor ||
+        PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), attribute->name, descriptor.get()) < 0) {
       return false;
     }
   }

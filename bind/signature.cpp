@@ -72,7 +72,8 @@ Parameter parse_parameter(std::string_view text) {
   p.name = interned(name.c_str());
   static constexpr std::pair<const char*, const char*> second_names[] = {
       {"self", "input"}, {"dim", "axis"}, {"keepdim", "keepdims"}};
-  for (auto [first, second] : second_names) if (name == first) p.second_name = interned(second);
+  for (auto [first, second] : second_names)
+    if (name == first) p.second_name = interned(second);
   if (type.ends_with('?')) {
     p.optional = true;
     type.remove_suffix(1);
@@ -125,7 +126,8 @@ bool take_list(PyObject* o, Matched* matched) {
   if (!PyList_Check(o) && !PyTuple_Check(o)) return false;
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   PyObject** items = PySequence_Fast_ITEMS(o);
-  for (Py_ssize_t i = 0; i < n; ++i) if (!is_tensor(items[i]) && items[i] != Py_None) return false;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!is_tensor(items[i]) && items[i] != Py_None) return false;
   for (Py_ssize_t i = 0; i < n; ++i) matched->push(items[i] == Py_None ? nullptr : impl_of(items[i]));
   return true;
 }
@@ -168,7 +170,8 @@ bool take_number(PyObject* o, Value* v, bool integer_only) {
     Ref index(checked(PyNumber_Index(o)));
     return take_number(index.get(), v, integer_only);
   }
-  if (!integer_only && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyUnicode_Check(o) && !PySequence_Check(o)) {
+  if (!integer_only && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float && !PyUnicode_Check(o) &&
+      !PySequence_Check(o)) {
     v->kind = Value::Kind::Float;
     v->floating = PyFloat_AsDouble(o);
     if (PyErr_Occurred()) throw PythonError{};
@@ -291,7 +294,8 @@ void check_layout(PyObject* layout) {
     PyErr_Clear();
     fail(ErrorKind::Type, "argument 'layout' must be torch.layout, not ", Py_TYPE(layout)->tp_name);
   }
-  if (dense.get() != Py_True) fail(ErrorKind::NotImplemented, "weft has dense tensors only: layout must be weft.strided");
+  if (dense.get() != Py_True)
+    fail(ErrorKind::NotImplemented, "weft has dense tensors only: layout must be weft.strided");
 }
 
 enum class OptionFit { Other, Taken, Refused };
@@ -320,7 +324,8 @@ OptionFit take_option(PyObject* key, PyObject* o, CreationOptions* options) {
     return OptionFit::Taken;
   }
   if (is(names.pin_memory)) {
-    if (o != Py_None && is_true(o)) fail("pin_memory=True needs an accelerator: this build of weft computes on the CPU only");
+    if (o != Py_None && is_true(o))
+      fail("pin_memory=True needs an accelerator: this build of weft computes on the CPU only");
     return OptionFit::Taken;
   }
   return OptionFit::Other;
@@ -397,7 +402,7 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
     return false;
   };
 
-  int given = static_cast<int>(arguments.count);      // positional arguments not yet used
+  int given = static_cast<int>(arguments.count);  // positional arguments not yet used
   PyObject* const* next = arguments.items;
   const Py_ssize_t keywords = arguments.names ? PyTuple_GET_SIZE(arguments.names) : 0;
   Py_ssize_t used_keywords = 0;
@@ -426,15 +431,16 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
       value = arguments.self;
     } else if (given > 0 && !p.keyword_only) {
       // view(2, 3): loose integers fill a list of integers that comes last.
-      if (p.kind == ParameterKind::IntList && (PyLong_Check(*next) || (given > 1 && PyIndex_Check(*next))) && i == signature.positional - 1 &&
-          !PyBool_Check(*next) && (given > 1 || arguments.self)) {
+      if (p.kind == ParameterKind::IntList && (PyLong_Check(*next) || (given > 1 && PyIndex_Check(*next))) &&
+          i == signature.positional - 1 && !PyBool_Check(*next) && (given > 1 || arguments.self)) {
         Value& v = matched->add_attribute();
         v.kind = Value::Kind::IntList;
         v.list.resize(given);
         for (int k = 0; k < given; ++k) {
           if (!take_integer(next[k], &v.list[k])) {
-            return refuse("(): argument '", p.text, "' (position ", i + 1, ") must be tuple of ints, but found element of type ",
-                          Py_TYPE(next[k])->tp_name, " at pos ", k);
+            return refuse("(): argument '", p.text, "' (position ", i + 1,
+                          ") must be tuple of ints, but found element of type ", Py_TYPE(next[k])->tp_name, " at pos ",
+                          k);
           }
         }
         next += given;
@@ -456,7 +462,8 @@ bool match(const Signature& signature, const Arguments& arguments, Matched* matc
     }
     if (!value) {
       if (!p.has_default) {
-        return refuse("() missing ", 1, " required positional argument", ": \"", p.text == "self" ? "input" : p.text, "\"");
+        return refuse("() missing ", 1, " required positional argument", ": \"", p.text == "self" ? "input" : p.text,
+                      "\"");
       }
       if (is_input) matched->push(nullptr);
       else matched->add_attribute(p.default_value);

@@ -75,9 +75,7 @@ void translate_exception() {
       case ErrorKind::Overflow: type = PyExc_OverflowError; break;
     }
     PyErr_SetString(type, error.message.c_str());
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
 }

@@ -19,43 +19,30 @@ struct PyDevice { PyObject_HEAD Device value; };
 DType value_of(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 Device device_of(PyObject* o) { return reinterpret_cast<PyDevice*>(o)->value; }
 
-PyObject* dtype_repr(PyObject* self) {
-  return PyUnicode_FromFormat("torch.%s", dtype_name(value_of(self)));
-}
-PyObject* dtype_reduce(PyObject* self, PyObject*) {
-  return PyUnicode_FromString(dtype_name(value_of(self)));
-}
+PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", dtype_name(value_of(self))); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(dtype_name(value_of(self))); }
 
-PyObject* dtype_itemsize(PyObject* self, void*) {
-  return PyLong_FromLong(item_size(value_of(self)));
-}
-PyObject* dtype_is_floating(PyObject* self, void*) {
-  return PyBool_FromLong(is_floating(value_of(self)));
-}
-PyObject* dtype_is_complex(PyObject* self, void*) {
-  return PyBool_FromLong(is_complex(value_of(self)));
-}
+PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(item_size(value_of(self))); }
+PyObject* dtype_is_floating(PyObject* self, void*) { return PyBool_FromLong(is_floating(value_of(self))); }
+PyObject* dtype_is_complex(PyObject* self, void*) { return PyBool_FromLong(is_complex(value_of(self))); }
 PyObject* dtype_is_signed(PyObject* self, void*) {
   return PyBool_FromLong(value_of(self) != DType::Bool && value_of(self) != DType::UInt8);
 }
-PyObject* dtype_get_name(PyObject* self, void*) {
-  return PyUnicode_FromString(dtype_name(value_of(self)));
-}
+PyObject* dtype_get_name(PyObject* self, void*) { return PyUnicode_FromString(dtype_name(value_of(self))); }
 
-PyGetSetDef dtype_attributes[] = {
-    {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
-    {"is_floating_point", dtype_is_floating, nullptr, nullptr, nullptr},
-    {"is_complex", dtype_is_complex, nullptr, nullptr, nullptr},
-    {"is_signed", dtype_is_signed, nullptr, nullptr, nullptr},
-    {"name", dtype_get_name, nullptr, "the name without a prefix", nullptr},
-    {}};
+PyGetSetDef dtype_attributes[] = {{"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
+                                  {"is_floating_point", dtype_is_floating, nullptr, nullptr, nullptr},
+                                  {"is_complex", dtype_is_complex, nullptr, nullptr, nullptr},
+                                  {"is_signed", dtype_is_signed, nullptr, nullptr, nullptr},
+                                  {"name", dtype_get_name, nullptr, "the name without a prefix", nullptr},
+                                  {}};
 PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
 PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
                              {Py_tp_getset, dtype_attributes},
                              {Py_tp_methods, dtype_methods},
                              {0, nullptr}};
-PyType_Spec dtype_spec = {"weft.dtype", sizeof(PyDType), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+PyType_Spec dtype_spec = {"weft.dtype", sizeof(PyDType), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          dtype_slots};
 
 bool parse_device(const char* text, Device* out) {
   const char* colon = std::strchr(text, ':');
@@ -73,8 +60,7 @@ bool parse_device(const char* text, Device* out) {
   else if (kind == "cuda") *out = {DeviceType::CUDA, static_cast<int8_t>(index)};
   else if (kind == "meta") *out = {DeviceType::Meta, static_cast<int8_t>(index)};
   else {
-    PyErr_Format(PyExc_RuntimeError,
-                 "Expected one of cpu, cuda, meta device type at start of device string: %s", text);
+    PyErr_Format(PyExc_RuntimeError, "Expected one of cpu, cuda, meta device type at start of device string: %s", text);
     return false;
   }
   return true;
@@ -89,12 +75,10 @@ PyObject* new_device(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject* first;
   PyObject* index = Py_None;
   static const char* names[] = {"type", "index", nullptr};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &first, &index))
-    return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &first, &index)) return nullptr;
   Device d;
   if (PyLong_Check(first)) {
-    if (index != Py_None)
-      return PyErr_Format(PyExc_TypeError, "device(): the first argument is an index already");
+    if (index != Py_None) return PyErr_Format(PyExc_TypeError, "device(): the first argument is an index already");
     index = first;
     d.type = DeviceType::CUDA;
   } else if (!device_from(first, &d)) {
@@ -102,17 +86,15 @@ PyObject* new_device(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   } else if (PyUnicode_Check(first)) {
     const bool has_index = std::strchr(PyUnicode_AsUTF8(first), ':') != nullptr;
     if (has_index && index != Py_None) {
-      return PyErr_Format(
-          PyExc_RuntimeError,
-          "type (string) must not include an index because index was passed explicitly: %U", first);
+      return PyErr_Format(PyExc_RuntimeError,
+                          "type (string) must not include an index because index was passed explicitly: %U", first);
     }
     if (!has_index) d.index = -1;
   }
   if (index != Py_None) {
     const long i = PyLong_AsLong(index);
     if (i == -1 && PyErr_Occurred()) return nullptr;
-    if (i < 0 || i > 127)
-      return PyErr_Format(PyExc_RuntimeError, "device index must be between 0 and 127, got %ld", i);
+    if (i < 0 || i > 127) return PyErr_Format(PyExc_RuntimeError, "device index must be between 0 and 127, got %ld", i);
     d.index = static_cast<int8_t>(i);
   }
   auto* self = PyObject_New(PyDevice, type);
@@ -122,8 +104,7 @@ PyObject* new_device(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 PyObject* device_str(PyObject* self) {
   const Device d = device_of(self);
-  return d.index < 0 ? PyUnicode_FromString(device_kind(d))
-                     : PyUnicode_FromFormat("%s:%d", device_kind(d), d.index);
+  return d.index < 0 ? PyUnicode_FromString(device_kind(d)) : PyUnicode_FromFormat("%s:%d", device_kind(d), d.index);
 }
 PyObject* device_repr(PyObject* self) {
   const Device d = device_of(self);
@@ -137,9 +118,7 @@ PyObject* device_compare(PyObject* a, PyObject* b, int op) {
 Py_hash_t device_hash(PyObject* self) {
   return static_cast<int>(device_of(self).type) * 256 + device_of(self).index + 1;
 }
-PyObject* device_get_type(PyObject* self, void*) {
-  return PyUnicode_FromString(device_kind(device_of(self)));
-}
+PyObject* device_get_type(PyObject* self, void*) { return PyUnicode_FromString(device_kind(device_of(self))); }
 PyObject* device_get_index(PyObject* self, void*) {
   if (device_of(self).index < 0) Py_RETURN_NONE;
   return PyLong_FromLong(device_of(self).index);
@@ -147,8 +126,7 @@ PyObject* device_get_index(PyObject* self, void*) {
 // with weft.device("cpu"): new tensors are made there.
 PyObject* device_enter(PyObject* self, PyObject*) {
   if (device_of(self).type != DeviceType::CPU) {
-    return PyErr_Format(PyExc_RuntimeError,
-                        "device '%S' is not available in this build of weft; use 'cpu'", self);
+    return PyErr_Format(PyExc_RuntimeError, "device '%S' is not available in this build of weft; use 'cpu'", self);
   }
   Py_INCREF(self);
   return self;
@@ -159,9 +137,8 @@ PyObject* device_reduce(PyObject* self, PyObject*) {
   return text ? Py_BuildValue("O(O)", device_type, text.get()) : nullptr;
 }
 
-PyGetSetDef device_attributes[] = {{"type", device_get_type, nullptr, nullptr, nullptr},
-                                   {"index", device_get_index, nullptr, nullptr, nullptr},
-                                   {}};
+PyGetSetDef device_attributes[] = {
+    {"type", device_get_type, nullptr, nullptr, nullptr}, {"index", device_get_index, nullptr, nullptr, nullptr}, {}};
 PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullptr},
                                 {"__enter__", device_enter, METH_NOARGS, nullptr},
                                 {"__exit__", device_exit, METH_VARARGS, nullptr},
@@ -197,8 +174,7 @@ bool device_from(PyObject* o, Device* out) {
   } else if (PyUnicode_Check(o)) {
     if (!parse_device(PyUnicode_AsUTF8(o), out)) return false;
   } else {
-    PyErr_Format(PyExc_TypeError, "expected a device or a string such as 'cpu', not %s",
-                 Py_TYPE(o)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected a device or a string such as 'cpu', not %s", Py_TYPE(o)->tp_name);
     return false;
   }
   if (out->type == DeviceType::CPU) out->index = 0;
@@ -219,11 +195,9 @@ void set_size_type(PyObject* type) {
 }
 
 PyObject* size_object(IntSpan sizes) {
-  auto* type = reinterpret_cast<PyTypeObject*>(
-      size_type ? size_type : reinterpret_cast<PyObject*>(&PyTuple_Type));
+  auto* type = reinterpret_cast<PyTypeObject*>(size_type ? size_type : reinterpret_cast<PyObject*>(&PyTuple_Type));
   // A subclass of tuple: room for the items is part of the object.
-  PyObject* out = size_type ? type->tp_alloc(type, static_cast<Py_ssize_t>(sizes.size()))
-                            : PyTuple_New(sizes.size());
+  PyObject* out = size_type ? type->tp_alloc(type, static_cast<Py_ssize_t>(sizes.size())) : PyTuple_New(sizes.size());
   if (!out) return nullptr;
   for (size_t d = 0; d < sizes.size(); ++d) PyTuple_SET_ITEM(out, d, PyLong_FromLongLong(sizes[d]));
   return out;

@@ -7,9 +7,8 @@
 #include "core/ops/functions.h"
 
 namespace weft {
-extern const OpTable op_Sub, op_Mul, op_Div, op_Neg, op_Pow, op_FloorDivide, op_Remainder, op_Abs,
-    op_BitwiseAnd, op_BitwiseOr, op_BitwiseXor, op_BitwiseNot, op_ShiftLeft, op_ShiftRight, op_Eq,
-    op_Ne, op_Lt, op_Le, op_Gt, op_Ge;
+extern const OpTable op_Sub, op_Mul, op_Div, op_Neg, op_Pow, op_FloorDivide, op_Remainder, op_Abs, op_BitwiseAnd,
+    op_BitwiseOr, op_BitwiseXor, op_BitwiseNot, op_ShiftLeft, op_ShiftRight, op_Eq, op_Ne, op_Lt, op_Le, op_Gt, op_Ge;
 }
 
 namespace weft::bind {
@@ -49,19 +48,16 @@ constexpr Operator subtract_operator{&op_Sub, "sub", "sub_", "__rsub__"};
 constexpr Operator multiply_operator{&op_Mul, "mul", "mul_", "mul"};
 constexpr Operator divide_operator{&op_Div, "div", "div_", "__rtruediv__"};
 constexpr Operator power_operator{&op_Pow, "pow", "pow_", "__rpow__"};
-constexpr Operator floor_divide_operator{&op_FloorDivide, "floor_divide", "floor_divide_",
-                                         "__rfloordiv__"};
+constexpr Operator floor_divide_operator{&op_FloorDivide, "floor_divide", "floor_divide_", "__rfloordiv__"};
 constexpr Operator remainder_operator{&op_Remainder, "remainder", "remainder_", "__rmod__"};
 constexpr Operator and_operator{&op_BitwiseAnd, "bitwise_and", "bitwise_and_", "__rand__"};
 constexpr Operator or_operator{&op_BitwiseOr, "bitwise_or", "bitwise_or_", "__ror__"};
 constexpr Operator xor_operator{&op_BitwiseXor, "bitwise_xor", "bitwise_xor_", "__rxor__"};
-constexpr Operator left_shift_operator{&op_ShiftLeft, "bitwise_left_shift", "bitwise_left_shift_",
-                                       "__rlshift__"};
-constexpr Operator right_shift_operator{&op_ShiftRight, "bitwise_right_shift",
-                                        "bitwise_right_shift_", "__rrshift__"};
-constexpr Operator compare_operators[] = {
-    {&op_Lt, "lt", nullptr, "gt"}, {&op_Le, "le", nullptr, "ge"}, {&op_Eq, "eq", nullptr, "eq"},
-    {&op_Ne, "ne", nullptr, "ne"}, {&op_Gt, "gt", nullptr, "lt"}, {&op_Ge, "ge", nullptr, "le"}};
+constexpr Operator left_shift_operator{&op_ShiftLeft, "bitwise_left_shift", "bitwise_left_shift_", "__rlshift__"};
+constexpr Operator right_shift_operator{&op_ShiftRight, "bitwise_right_shift", "bitwise_right_shift_", "__rrshift__"};
+constexpr Operator compare_operators[] = {{&op_Lt, "lt", nullptr, "gt"}, {&op_Le, "le", nullptr, "ge"},
+                                          {&op_Eq, "eq", nullptr, "eq"}, {&op_Ne, "ne", nullptr, "ne"},
+                                          {&op_Gt, "gt", nullptr, "lt"}, {&op_Ge, "ge", nullptr, "le"}};
 constexpr Operator negative_operator{&op_Neg, "neg", nullptr, nullptr};
 constexpr Operator absolute_operator{&op_Abs, "abs", nullptr, nullptr};
 constexpr Operator invert_operator{&op_BitwiseNot, "bitwise_not", nullptr, nullptr};
@@ -74,8 +70,7 @@ bool number_comes_first(const Operator& op, PyObject* a) {
 PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden(op.method, op.reflected, a, b, &result, Py_NotImplemented))
-      return result;
+    if (operator_overridden(op.method, op.reflected, a, b, &result, Py_NotImplemented)) return result;
   }
   return guarded([&]() -> PyObject* {
     Operand x, y;
@@ -94,8 +89,7 @@ PyObject* apply_binary(const Operator& op, PyObject* a, PyObject* b) {
 PyObject* apply_binary_in_place(const Operator& op, PyObject* a, PyObject* b) {
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden(op.in_place, op.in_place, a, b, &result, Py_NotImplemented))
-      return result;
+    if (operator_overridden(op.in_place, op.in_place, a, b, &result, Py_NotImplemented)) return result;
   }
   return guarded([&]() -> PyObject* {
     Operand y;
@@ -123,27 +117,20 @@ PyObject* apply_unary(const Operator& op, PyObject* a) {
   });
 }
 
-template <const Operator& op> PyObject* binary(PyObject* a, PyObject* b) {
-  return apply_binary(op, a, b);
-}
+template <const Operator& op> PyObject* binary(PyObject* a, PyObject* b) { return apply_binary(op, a, b); }
 template <const Operator& op> PyObject* binary_in_place(PyObject* a, PyObject* b) {
   return apply_binary_in_place(op, a, b);
 }
 PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
-  if (modulus != Py_None)
-    return PyErr_Format(PyExc_TypeError, "pow() of a Tensor takes no third argument");
+  if (modulus != Py_None) return PyErr_Format(PyExc_TypeError, "pow() of a Tensor takes no third argument");
   return apply_binary(power_operator, a, b);
 }
-PyObject* power_in_place(PyObject* a, PyObject* b, PyObject*) {
-  return apply_binary_in_place(power_operator, a, b);
-}
+PyObject* power_in_place(PyObject* a, PyObject* b, PyObject*) { return apply_binary_in_place(power_operator, a, b); }
 PyObject* negative(PyObject* a) { return apply_unary(negative_operator, a); }
 PyObject* absolute(PyObject* a) { return apply_unary(absolute_operator, a); }
 PyObject* invert(PyObject* a) {
   if (!is_integral(impl_of(a)->dtype)) {
-    return PyErr_Format(
-        PyExc_TypeError,
-        "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
   }
   return apply_unary(invert_operator, a);
 }
@@ -156,22 +143,17 @@ PyObject* matrix_product(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
   if (may_be_overridden(a, b)) {
     PyObject* result;
-    if (operator_overridden("matmul", "__rmatmul__", a, b, &result, Py_NotImplemented))
-      return result;
+    if (operator_overridden("matmul", "__rmatmul__", a, b, &result, Py_NotImplemented)) return result;
   }
-  return guarded(
-      [&] { return wrap(matmul(Tensor::share(impl_of(a)), Tensor::share(impl_of(b)))); });
+  return guarded([&] { return wrap(matmul(Tensor::share(impl_of(a)), Tensor::share(impl_of(b)))); });
 }
 
-PyObject* compare(PyObject* a, PyObject* b, int op) {
-  return apply_binary(compare_operators[op], a, b);
-}
+PyObject* compare(PyObject* a, PyObject* b, int op) { return apply_binary(compare_operators[op], a, b); }
 
 // element in tensor
 int contains(PyObject* self, PyObject* element) {
   if (!is_tensor(element) && !is_number(element)) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.",
+    PyErr_Format(PyExc_RuntimeError, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.",
                  Py_TYPE(element));
     return -1;
   }
@@ -191,8 +173,7 @@ PyObject* single_value(PyObject* self) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = impl_of(self);
     if (t->numel != 1) {
-      fail(ErrorKind::Value,
-           "only one element tensors can be converted to Python scalars (this one is ", describe(t),
+      fail(ErrorKind::Value, "only one element tensors can be converted to Python scalars (this one is ", describe(t),
            ")");
     }
     return tensor_item(t);
@@ -202,8 +183,7 @@ PyObject* single_value(PyObject* self) {
 int truth(PyObject* self) {
   return guarded_int([&] {
     TensorImpl* t = impl_of(self);
-    if (t->numel == 0)
-      fail("Boolean value of Tensor with no values is ambiguous (", describe(t), ")");
+    if (t->numel == 0) fail("Boolean value of Tensor with no values is ambiguous (", describe(t), ")");
     if (t->numel != 1) {
       fail("Boolean value of Tensor with more than one value is ambiguous (", describe(t),
            "). Use .any() or .all(), or compare with weft.equal().");
@@ -223,8 +203,7 @@ PyObject* to_float(PyObject* self) {
 PyObject* to_index(PyObject* self) {
   const TensorImpl* t = impl_of(self);
   if (t->numel != 1 || !is_integral(t->dtype)) {
-    return PyErr_Format(PyExc_TypeError,
-                        "only integer tensors of a single element can be converted to an index");
+    return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
   }
   return to_int(self);
 }

@@ -56,9 +56,7 @@ void finalize(PyObject* object) {
 
 // So that finalize runs again the next time: Python marks an object whose finalizer has run, in the
 // lowest bit of the word before it.
-void forget_finalized(PyObject* object) {
-  reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1};
-}
+void forget_finalized(PyObject* object) { reinterpret_cast<uintptr_t*>(object)[-1] &= ~uintptr_t{1}; }
 
 void dealloc(PyObject* object) {
   auto* self = reinterpret_cast<PyTensor*>(object);
@@ -106,8 +104,7 @@ int clear(PyObject* object) {
 
 int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
   const int result = PyObject_GenericSetAttr(self, name, value);
-  if (reinterpret_cast<PyTensor*>(self)->dict && !PyObject_GC_IsTracked(self))
-    PyObject_GC_Track(self);
+  if (reinterpret_cast<PyTensor*>(self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
   return result;
 }
 
@@ -141,9 +138,7 @@ PyObject* get_dtype(PyObject* self, void*) {
   return o;
 }
 PyObject* get_device(PyObject* self, void*) { return device_object(impl_of(self)->device); }
-PyObject* get_requires_grad(PyObject* self, void*) {
-  return PyBool_FromLong(shows_requires_grad(impl_of(self)));
-}
+PyObject* get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(shows_requires_grad(impl_of(self))); }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     TensorImpl* t = impl_of(self);
@@ -157,8 +152,8 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
           "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
     }
     if (on && !is_differentiable(t->dtype)) {
-      fail("only Tensors of floating point and complex dtype can require gradients (this one is ",
-           dtype_name(t->dtype), ")");
+      fail("only Tensors of floating point and complex dtype can require gradients (this one is ", dtype_name(t->dtype),
+           ")");
     }
     if (on && t->has(kInference) && !context().inference) {
       fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
@@ -194,8 +189,8 @@ constexpr const char* kNoGradOfResults =
     "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.";
 PyObject* get_grad(PyObject* self, void*) {
   const TensorImpl* t = impl_of(self);
-  const bool will_be_missed = t->requires_grad() && t->grad_fn && !t->has(kRetainsGrad) &&
-                              !(t->extra && t->extra->grad);
+  const bool will_be_missed =
+      t->requires_grad() && t->grad_fn && !t->has(kRetainsGrad) && !(t->extra && t->extra->grad);
   if (will_be_missed && PyErr_WarnEx(PyExc_UserWarning, kNoGradOfResults, 1) < 0) return nullptr;
   return get_stored_grad(self, nullptr);
 }
@@ -212,12 +207,12 @@ int set_grad(PyObject* self, PyObject* value, void*) {
     TensorImpl* g = impl_of(value);
     if (g == t) fail("can't assign Variable as its own grad");
     if (g->dtype != t->dtype) {
-      fail("assigned grad has data of a different type: ", dtype_name(g->dtype),
-           " for a tensor of ", dtype_name(t->dtype));
+      fail("assigned grad has data of a different type: ", dtype_name(g->dtype), " for a tensor of ",
+           dtype_name(t->dtype));
     }
     if (g->ndim != t->ndim || !std::equal(t->dims, t->dims + t->ndim, g->dims)) {
-      fail("assigned grad has data of a different size: ", shape_text(g->sizes()),
-           " for a tensor of ", shape_text(t->sizes()));
+      fail("assigned grad has data of a different size: ", shape_text(g->sizes()), " for a tensor of ",
+           shape_text(t->sizes()));
     }
     extra_of(t).grad = Tensor::share(g);
     return 0;
@@ -248,30 +243,36 @@ PyObject* get_data(PyObject* self, void*) {
     Tensor copy = alias(Tensor::share(t));
     copy->flags |= kUntracked;
     if (shows_requires_grad(t)) copy->grad_fn = record_cut(op_data);
-    return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy))
-                                      : wrap(std::move(copy));
+    return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy)) : wrap(std::move(copy));
   });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded_int([&] {
     if (!value || !is_tensor(value))
-      fail(ErrorKind::Type, "Variable data has to be a tensor, but got ",
-           value ? Py_TYPE(value)->tp_name : "nothing");
+      fail(ErrorKind::Type, "Variable data has to be a tensor, but got ", value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* t = impl_of(self);
     Tensor from = Tensor::share(impl_of(value));
     ensure_value(from.get());
     if (needs_grad(t) && !is_differentiable(from.dtype())) {
       fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     }
+    ensure_value(t);
+    const bool same_form =
+        from.dtype() == t->dtype && std::ranges::equal(from.sizes(), t->sizes());
+    if (!same_form && t->requires_grad() && t->grad_fn) {
+      fail("the data of a tensor that was computed cannot be exchanged for data of another shape or ",
+           "dtype: ", describe(t), " by ", describe(from.get()), ". Its gradient would not fit; ",
+           "detach() it first.");
+    }
+    if (!same_form) forget_accumulator(t);
+    if (t->base) release(std::exchange(t->base, nullptr));
     Tensor fresh = alias(from);
     swap_contents(t, fresh.get());
     return 0;
   });
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(impl_of(self)->ndim); }
-PyObject* get_itemsize(PyObject* self, void*) {
-  return PyLong_FromLong(item_size(impl_of(self)->dtype));
-}
+PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(item_size(impl_of(self)->dtype)); }
 PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromLongLong(impl_of(self)->numel * item_size(impl_of(self)->dtype));
 }
@@ -281,12 +282,9 @@ PyObject* get_self(PyObject* self, void*) {
   return self;
 }
 PyObject* get_imag(PyObject*, void*) {
-  return PyErr_Format(PyExc_RuntimeError,
-                      "imag is not implemented for tensors with non-complex dtypes.");
+  return PyErr_Format(PyExc_RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
 }
-PyObject* get_is_meta(PyObject* self, void*) {
-  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta);
-}
+PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta); }
 // Through the dict a tensor can come to refer to itself.
 PyObject* get_dict(PyObject* self, void*) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
@@ -298,15 +296,9 @@ int set_dict(PyObject* self, PyObject* value, void*) {
   if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
   return result;
 }
-PyObject* get_is_cpu(PyObject* self, void*) {
-  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CPU);
-}
-PyObject* get_is_cuda(PyObject* self, void*) {
-  return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CUDA);
-}
-PyObject* get_retains_grad(PyObject* self, void*) {
-  return PyBool_FromLong(impl_of(self)->has(kRetainsGrad));
-}
+PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CPU); }
+PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::CUDA); }
+PyObject* get_retains_grad(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->has(kRetainsGrad)); }
 PyObject* get_name(PyObject* self, void*) {
   const TensorImpl* t = impl_of(self);
   if (!t->extra || t->extra->name.empty()) Py_RETURN_NONE;
@@ -314,9 +306,7 @@ PyObject* get_name(PyObject* self, void*) {
 }
 PyObject* get_hooks(PyObject* self, void* which) {
   const TensorImpl* t = impl_of(self);
-  auto* hooks = !t->extra
-                    ? nullptr
-                    : static_cast<PyObject*>(which ? t->extra->post_accumulate : t->extra->hooks);
+  auto* hooks = !t->extra ? nullptr : static_cast<PyObject*>(which ? t->extra->post_accumulate : t->extra->hooks);
   if (!hooks) Py_RETURN_NONE;
   Py_INCREF(hooks);
   return hooks;
@@ -335,8 +325,7 @@ PyGetSetDef attributes[] = {
     {"shape", get_shape, nullptr, "The size of each dimension.", nullptr},
     {"dtype", get_dtype, nullptr, nullptr, nullptr},
     {"device", get_device, nullptr, nullptr, nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad,
-     "Whether gradients flow to this tensor.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients flow to this tensor.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, nullptr, nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that recorded how this tensor was made.", nullptr},
     {"grad", get_grad, set_grad, nullptr, nullptr},
@@ -377,17 +366,13 @@ PyGetSetDef attributes[] = {
 
 PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self)->ndim); }
 PyObject* m_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
-PyObject* m_element_size(PyObject* self, PyObject*) {
-  return PyLong_FromLong(item_size(impl_of(self)->dtype));
-}
+PyObject* m_element_size(PyObject* self, PyObject*) { return PyLong_FromLong(item_size(impl_of(self)->dtype)); }
 
 // size() and stride(): all of them, or that of one dimension.
-PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names,
-                      bool strides) {
+PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names, bool strides) {
   const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
   const char* called = strides ? "stride" : "size";
-  if (all > 1)
-    return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", called, all);
+  if (all > 1) return PyErr_Format(PyExc_TypeError, "%s() takes at most 1 argument (%zd given)", called, all);
   if (all > count && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "dim") != 0) {
     return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", called,
                         PyTuple_GET_ITEM(names, 0));
@@ -398,16 +383,14 @@ PyObject* dims_or_one(PyObject* self, PyObject* const* args, Py_ssize_t count, P
     if (dim == Py_None) {
       if (!strides) return size_object(t->sizes());
       Ref tuple(checked(PyTuple_New(t->ndim)));
-      for (int d = 0; d < t->ndim; ++d)
-        PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t->strides()[d]));
+      for (int d = 0; d < t->ndim; ++d) PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t->strides()[d]));
       return tuple.release();
     }
     int64_t d;
     if (!PyIndex_Check(dim))
       fail(ErrorKind::Type, called, "(): argument 'dim' must be int, not ", Py_TYPE(dim)->tp_name);
     if (!index_value(dim, &d)) throw PythonError{};
-    if (t->ndim == 0)
-      fail(ErrorKind::Index, "dimension specified as ", d, " but tensor has no dimensions");
+    if (t->ndim == 0) fail(ErrorKind::Index, "dimension specified as ", d, " but tensor has no dimensions");
     const int64_t at = wrap_dim(d, t->ndim);
     return PyLong_FromLongLong(strides ? t->strides()[at] : t->sizes()[at]);
   });
@@ -465,27 +448,17 @@ PyObject* m_is_set_to(PyObject* self, PyObject* other) {
                            std::ranges::equal(a->strides(), b->strides()));
   });
 }
-PyObject* m_is_view(PyObject* self, PyObject*) {
-  return PyBool_FromLong(impl_of(self)->base != nullptr);
-}
-PyObject* m_is_inference(PyObject* self, PyObject*) {
-  return PyBool_FromLong(impl_of(self)->has(kInference));
-}
-PyObject* m_is_floating(PyObject* self, PyObject*) {
-  return PyBool_FromLong(is_floating(impl_of(self)->dtype));
-}
-PyObject* m_is_complex(PyObject* self, PyObject*) {
-  return PyBool_FromLong(is_complex(impl_of(self)->dtype));
-}
+PyObject* m_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->base != nullptr); }
+PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->has(kInference)); }
+PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_floating(impl_of(self)->dtype)); }
+PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(impl_of(self)->dtype)); }
 PyObject* m_is_signed(PyObject* self, PyObject*) {
-  return PyBool_FromLong(impl_of(self)->dtype != DType::Bool &&
-                         impl_of(self)->dtype != DType::UInt8);
+  return PyBool_FromLong(impl_of(self)->dtype != DType::Bool && impl_of(self)->dtype != DType::UInt8);
 }
 PyObject* m_requires_grad_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"requires_grad", nullptr};
   PyObject* on = Py_True;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &on))
-    return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &on)) return nullptr;
   if (set_requires_grad(self, on, nullptr) < 0) return nullptr;
   Py_INCREF(self);
   return self;
@@ -514,8 +487,7 @@ PyObject* m_detach_(PyObject* self, PyObject*) {
 PyObject* m_retain_grad(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     TensorImpl* t = impl_of(self);
-    if (!needs_grad(t))
-      fail("can't retain_grad on Tensor that has requires_grad=False (", describe(t), ")");
+    if (!needs_grad(t)) fail("can't retain_grad on Tensor that has requires_grad=False (", describe(t), ")");
     keep_gradient(t);
     Py_RETURN_NONE;
   });
@@ -538,24 +510,21 @@ bool channels_lie_last(const TensorImpl* t, int ndim) {
 PyObject* m_is_contiguous(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"memory_format", nullptr};
   PyObject* format = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format))
-    return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", const_cast<char**>(names), &format)) return nullptr;
   const TensorImpl* t = impl_of(self);
   if (!format) return PyBool_FromLong(t->is_contiguous());
   Ref number(PyObject_GetAttrString(format, "_number"));
   if (!number) {
-    return PyErr_Format(
-        PyExc_TypeError,
-        "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
-        Py_TYPE(format)->tp_name);
+    return PyErr_Format(PyExc_TypeError,
+                        "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
+                        Py_TYPE(format)->tp_name);
   }
   switch (PyLong_AsLong(number.get())) {
     case 0: return PyBool_FromLong(t->is_contiguous());
     case 2: return PyBool_FromLong(channels_lie_last(t, 4));
     case 3: return PyBool_FromLong(channels_lie_last(t, 5));
     default:
-      return PyErr_Format(PyExc_RuntimeError,
-                          "preserve memory format is unsupported by the contiguous operator");
+      return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
   }
 }
 PyObject* m_same_object(PyObject* self, PyObject*) {
@@ -563,10 +532,8 @@ PyObject* m_same_object(PyObject* self, PyObject*) {
   return self;
 }
 
-#define WEFT_KW(f) \
-  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
-#define WEFT_FAST(f) \
-  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS
+#define WEFT_KW(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_VARARGS | METH_KEYWORDS
+#define WEFT_FAST(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS
 PyMethodDef methods[] = {
     {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
     {"ndimension", m_dim, METH_NOARGS, nullptr},
@@ -574,8 +541,7 @@ PyMethodDef methods[] = {
     {"nelement", m_numel, METH_NOARGS, nullptr},
     {"element_size", m_element_size, METH_NOARGS, nullptr},
     {"size", WEFT_FAST(m_size), "The shape, or the size of one dimension."},
-    {"stride", WEFT_FAST(m_stride),
-     "Steps between neighbours in memory, in elements: of all dimensions or of one."},
+    {"stride", WEFT_FAST(m_stride), "Steps between neighbours in memory, in elements: of all dimensions or of one."},
     {"storage_offset", m_storage_offset, METH_NOARGS, nullptr},
     {"data_ptr", m_data_ptr, METH_NOARGS, nullptr},
     {"item", m_item, METH_NOARGS, "The one element, as a Python number."},
@@ -594,10 +560,9 @@ PyMethodDef methods[] = {
     {"positive", m_same_object, METH_NOARGS, nullptr},
     {}};
 
-PyMemberDef members[] = {
-    {"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
-    {}};
+PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
+                         {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
+                         {}};
 
 // weft.Tensor(data) and subclasses: Python (weft/_tensor.py) decides what the arguments mean.
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -612,8 +577,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return plain ? as_type(plain, type) : nullptr;
 }
 
-const char* const kTensorDoc =
-    "A multi-dimensional array of numbers of one type that remembers how it was computed.";
+const char* const kTensorDoc = "A multi-dimensional array of numbers of one type that remembers how it was computed.";
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>(kTensorDoc)},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
@@ -717,12 +681,11 @@ bool init_tensor_type(PyObject* module) {
   std::vector<PyType_Slot> all(std::begin(slots), std::end(slots));
   all.insert(all.end(), operator_slots().begin(), operator_slots().end());
   all.push_back({0, nullptr});
-  PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0,
-                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, all.data()};
+  PyType_Spec spec{"weft.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                   all.data()};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type) return false;
-  tensor_type->tp_name =
-      "Tensor";  // as Python's own messages are to call it; its module is set already
+  tensor_type->tp_name = "Tensor";  // as Python's own messages are to call it; its module is set already
   return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 &&
          init_overrides(module);
 }

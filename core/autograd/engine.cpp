@@ -95,7 +95,8 @@ void naming_forward_line(Node* n, Body&& body) {
 // What a new `.grad` looks like: laid out as the leaf where that fills its memory, else row by row.
 Tensor as_first_grad(const TensorImpl* leaf, const Tensor& g) {
   const bool follows_leaf = is_dense(leaf->sizes(), leaf->strides());
-  const bool laid_out = follows_leaf ? std::equal(leaf->dims, leaf->dims + 2 * leaf->ndim, g->dims) : g->is_contiguous();
+  const bool laid_out =
+      follows_leaf ? std::equal(leaf->dims, leaf->dims + 2 * leaf->ndim, g->dims) : g->is_contiguous();
   if (context().grad_enabled) return g;
   // A gradient nobody else holds becomes `.grad` as it is.
   if (laid_out && g->refs == 1 && !g->python && g->storage && g->storage->refs == 1) return g;
@@ -137,7 +138,8 @@ class Pass {
     std::erase(running, this);
     for (Node* n : heap_) {  // only after an error
       if (n->task == id_) {
-        for (int k = 0; k < n->outputs; ++k) if (TensorImpl* g = std::exchange(n->waiting_slots()[k], nullptr)) release(g);
+        for (int k = 0; k < n->outputs; ++k)
+          if (TensorImpl* g = std::exchange(n->waiting_slots()[k], nullptr)) release(g);
         n->task = 0;
       }
       release(n);
@@ -179,7 +181,8 @@ class Pass {
         Node* from = const_cast<Node*>(stack.back());
         stack.pop_back();
         if (!reachable_.insert(from).second) continue;
-        for (uint32_t i = 0; i < from->inputs; ++i) if (Node* p = from->edges()[i].node()) stack.push_back(p);
+        for (uint32_t i = 0; i < from->inputs; ++i)
+          if (Node* p = from->edges()[i].node()) stack.push_back(p);
       }
     }
     return reachable_.contains(n);
@@ -240,9 +243,16 @@ class Pass {
     while (!stack.empty()) {
       Node* n = stack.back();
       auto [state, fresh] = finished.try_emplace(n, false);
-      if (!fresh && state->second) { stack.pop_back(); continue; }
+      if (!fresh && state->second) {
+        stack.pop_back();
+        continue;
+      }
       if (fresh) {
-        if (n->sequence < lowest) { state->second = true; stack.pop_back(); continue; }
+        if (n->sequence < lowest) {
+          state->second = true;
+          stack.pop_back();
+          continue;
+        }
         for (uint32_t i = 0; i < n->inputs; ++i) {
           Node* producer = n->edges()[i].node();
           if (producer && !finished.contains(producer)) stack.push_back(producer);
@@ -252,7 +262,10 @@ class Pass {
       state->second = true;
       stack.pop_back();
       for (uint32_t i = 0; i < n->inputs; ++i) {
-        if (needed_.contains(n->edges()[i].node())) { needed_.insert(n); break; }
+        if (needed_.contains(n->edges()[i].node())) {
+          needed_.insert(n);
+          break;
+        }
       }
     }
   }
@@ -290,16 +303,19 @@ class Pass {
   [[gnu::cold]] static void fail_without_history(const Tensor& root, size_t i) {
     const std::string cut = cut_text(root.get());
     fail("element ", i, " of tensors does not require grad and does not have a grad_fn (", describe(root.get()), "). ",
-         cut.empty() ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
-                       ".tolist(), numpy or weft.tensor(...) has left the graph." + last_read_text()
-                     : "The chain was cut by " + cut + ": what follows from there is a constant.");
+         cut.empty()
+             ? "No tensor with requires_grad=True took part in computing it; a value that passed through .item(), "
+               ".tolist(), numpy or weft.tensor(...) has left the graph." +
+                   last_read_text()
+             : "The chain was cut by " + cut + ": what follows from there is a constant.");
   }
 
   // Where the gradients of a node's results gather in this pass; the first of them sets it waiting.
   TensorImpl** slots_of(Node* n) {
     if (n->task == id_) return n->waiting_slots();
     if (!elsewhere_.empty()) {
-      if (auto found = elsewhere_.find(n); found != elsewhere_.end()) return reinterpret_cast<TensorImpl**>(found->second.data());
+      if (auto found = elsewhere_.find(n); found != elsewhere_.end())
+        return reinterpret_cast<TensorImpl**>(found->second.data());
     }
     push(n);
     if (n->task == 0) {
@@ -406,15 +422,25 @@ class Pass {
     return !comes_in || std::none_of(edges, edges + n->inputs, [](Edge e) { return bool(e); });
   }
   void pass_over(Node* n) {
-    for (uint32_t i = 0; i < n->inputs; ++i) if (n->edges()[i]) reach(n->edges()[i].node());
+    for (uint32_t i = 0; i < n->inputs; ++i)
+      if (n->edges()[i]) reach(n->edges()[i].node());
     if (!request_.keep_graph) release_saved(n);
   }
 
   void accumulate(Node* n, Tensor* grads) {
     const bool hooks = n->extra && n->extra->hooks;
     if (hooks) hook_runner.before_node(n, grads);
-    add_to_leaf(accumulated_variable(n).get(), grads[0]);
+    const Tensor leaf = accumulated_variable(n);
+    if (leaf->extra->accumulator != n && leaf->requires_grad() && grads[0]) check_still_fits(n, leaf);
+    add_to_leaf(leaf.get(), grads[0]);
     if (hooks) hook_runner.after_node(n, nullptr, grads);
+  }
+
+  [[gnu::cold]] static void check_still_fits(Node* n, const Tensor& leaf) {
+    const IntSpan sizes = n->result_sizes(0);
+    if (std::ranges::equal(sizes, leaf.sizes()) && n->result(0).dtype == leaf.dtype()) return;
+    fail("a gradient of ", dtype_name(n->result(0).dtype), shape_text(sizes), " was computed for a leaf that has become ",
+         describe(leaf.get()), " since: run forward again after changing `.data`.");
   }
 
   static void run_tensor_hooks(Node* n, Tensor* grads, bool is_leaf) {
@@ -440,10 +466,14 @@ class Pass {
     }
   }
 
-  struct Want { int index; uint16_t output_nr; };
+  struct Want {
+    int index;
+    uint16_t output_nr;
+  };
 
   bool leads_no_further(Node* n) const {
-    for (uint32_t i = 0; i < n->inputs; ++i) if (needed_.contains(n->edges()[i].node())) return false;
+    for (uint32_t i = 0; i < n->inputs; ++i)
+      if (needed_.contains(n->edges()[i].node())) return false;
     return true;
   }
 
@@ -468,10 +498,12 @@ class Pass {
   std::vector<Tensor> captured_;
 
   Backward::NeededNodes reachable_;  // from the roots; found when first asked for
-  Pass* outer_;  // of a re-entrant pass
+  Pass* outer_;                      // of a re-entrant pass
 
   struct NodeList : std::vector<Node*> {
-    ~NodeList() { for (Node* n : *this) release(n); }
+    ~NodeList() {
+      for (Node* n : *this) release(n);
+    }
   } roots_, targets_;
 };
 
@@ -482,8 +514,11 @@ std::vector<Tensor> run_backward(const BackwardRequest& request) {
   if (request.into_grad || request.allow_unused) return result;
   for (size_t i = 0; i < result.size(); ++i) {
     if (!result[i]) {
-      fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
-           "the desired behavior. (input ", i, request.inputs[i] ? ", " + describe(request.inputs[i].get()) : "", ")");
+      fail(
+          "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
+          "is "
+          "the desired behavior. (input ",
+          i, request.inputs[i] ? ", " + describe(request.inputs[i].get()) : "", ")");
     }
   }
   return result;

@@ -19,7 +19,9 @@ class Backward {
       : node_(node), grads_(grads), results_(results), task_(task), needed_(needed) {}
 
   template <class Op>
-  const Op& op() const { return *reinterpret_cast<const Op*>(node_->fields()); }
+  const Op& op() const {
+    return *reinterpret_cast<const Op*>(node_->fields());
+  }
   Node* node() const { return node_; }
   int inputs() const { return static_cast<int>(node_->inputs); }
 

@@ -9,21 +9,21 @@
 
 namespace weft {
 
-struct Schedule;   // core/schedule
+struct Schedule;  // core/schedule
 struct Node;
 
 struct Context {
   bool grad_enabled = true;
   bool inference = false;
-  bool mark_cuts = true;   // see Note [Where the chain was cut]; off in weft's own work without gradient
+  bool mark_cuts = true;  // see Note [Where the chain was cut]; off in weft's own work without gradient
   bool anomaly = false;
   bool anomaly_check_nan = true;
   bool record_sites = true;
   // Set while code of weft's own runs for the user (composed operations, modules): the user's line.
   CallSite user_site{};
   int user_site_depth = 0;
-  const Schedule* schedule = nullptr;   // null: immediate
-  CallSite last_read{};  // where a value with history was last turned into a plain number; code owned
+  const Schedule* schedule = nullptr;  // null: immediate
+  CallSite last_read{};                // where a value with history was last turned into a plain number; code owned
   Node* cut = nullptr;  // owned: the mark left by the first recorded value met in this block without gradient
   std::vector<void*> saved_tensor_hooks;  // pairs pack, unpack: owned Python callables
 };

@@ -14,11 +14,11 @@ void (*force_readers)() = nullptr;
 
 // Of core/ops, above: the operations that recording itself needs.
 extern const OpTable op_Copy, op_Clone;
-Node* record_view_write(const Tensor& base, const Tensor& view);   // a base, after one of its views was written to
-Node* record_view_again(const Tensor& base, const Tensor& view);   // a view, after its base was written to
+Node* record_view_write(const Tensor& base, const Tensor& view);  // a base, after one of its views was written to
+Node* record_view_again(const Tensor& base, const Tensor& view);  // a view, after its base was written to
 
-constexpr int64_t kNoFields = 0;  // stands for an operation without attributes
-constexpr bool kPlainCopy = false;  // the one field of Copy: non_blocking
+constexpr int64_t kNoFields = 0;                 // stands for an operation without attributes
+constexpr bool kPlainCopy = false;               // the one field of Copy: non_blocking
 constexpr std::optional<int64_t> kSameLayout{};  // of Clone: memory_format
 
 namespace {
@@ -38,8 +38,9 @@ void check_inputs(const OpTable& table, Inputs in) {
     if (!t) continue;
     if (!first) first = t;
     else if (t->device != first->device && t->ndim > 0 && first->ndim > 0) {
-      fail("Expected all tensors to be on the same device, but found at least two devices, ", device_name(first->device),
-           " and ", device_name(t->device), "! In ", describe_call(table, in), ": move one with .to(device).");
+      fail("Expected all tensors to be on the same device, but found at least two devices, ",
+           device_name(first->device), " and ", device_name(t->device), "! In ", describe_call(table, in),
+           ": move one with .to(device).");
     }
   }
 }
@@ -71,7 +72,8 @@ Tensor make_view(const Tensor& of, const Meta& meta, bool never_differentiable =
 
 bool any_needs_grad(Inputs in) {
   bool any = false;
-  for (int i = 0; i < in.size(); ++i) if (TensorImpl* t = in.data()[i]) any |= needs_grad(t);
+  for (int i = 0; i < in.size(); ++i)
+    if (TensorImpl* t = in.data()[i]) any |= needs_grad(t);
   return any;
 }
 
@@ -111,9 +113,12 @@ void check_not_inference(const OpTable& table, Inputs in) {
   for (int i = 0; i < in.size(); ++i) {
     const TensorImpl* t = in.data()[i];
     if (t && (t->flags & kInference) && (table.saves.for_input[0] | table.saves.for_input[1])) {
-      fail("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-           "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
-           "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`. In ", describe_call(table, in));
+      fail(
+          "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+          "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+          "it "
+          "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`. In ",
+          describe_call(table, in));
     }
   }
 }
@@ -136,7 +141,8 @@ void attach(Node* n, Tensor* out, int outputs, bool first_only) {
 
 void check_device(Device device) {
   if (device.type == DeviceType::CPU) return;
-  fail("device ", device_name(device), " is not available: this build of weft computes on the CPU only. Use device='cpu'.");
+  fail("device ", device_name(device),
+       " is not available: this build of weft computes on the CPU only. Use device='cpu'.");
 }
 
 std::string describe_call(const OpTable& table, Inputs in) {
@@ -172,7 +178,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     if (__builtin_expect(now.schedule != nullptr, 0) && !(table.traits & (kForcesValues | kRandom))) {
       return now.schedule->record(table, fields, in, metas, out);
     }
-    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    for (int i = 0; i < in.size(); ++i)
+      if (in.data()[i]) ensure_value(in.data()[i]);
     if (table.traits & kView) {
       out[0] = make_view(in[0], metas[0], table.traits & kNeverDifferentiable);
     } else {
@@ -182,7 +189,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     }
     if (__builtin_expect(now.inference, 0)) {
       // A view of a normal tensor stays a normal tensor.
-      if (!(table.traits & kView)) for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
+      if (!(table.traits & kView))
+        for (int k = 0; k < table.outputs; ++k) out[k]->flags |= kInference;
     } else if (now.grad_enabled && !(table.traits & kNeverDifferentiable) && is_differentiable(out[0].dtype()) &&
                any_needs_grad(in)) {
       check_not_inference(table, in);
@@ -202,7 +210,8 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
 namespace {
 
 bool any_shows_grad(Inputs in) {
-  for (int i = 0; i < in.size(); ++i) if (in.data()[i] && shows_requires_grad(in.data()[i])) return true;
+  for (int i = 0; i < in.size(); ++i)
+    if (in.data()[i] && shows_requires_grad(in.data()[i])) return true;
   return false;
 }
 
@@ -218,18 +227,24 @@ bool any_shows_grad(Inputs in) {
     fail(has_node ? output + " is a view of a view which was created in" : "A view was created in",
          inference ? " inference mode and " : " no_grad mode and ", changed, " modified inplace ",
          inference ? "in normal mode." : "with grad mode enabled.",
-         " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-         "the view and the inplace either both inside the ", block, " block (if you don't want the inplace to be tracked) or "
+         " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+         "both "
+         "the view and the inplace either both inside the ",
+         block,
+         " block (if you don't want the inplace to be tracked) or "
          "both outside (if you want the inplace to be tracked).");
   }
-  fail(has_node ? output : "This", " is a view and ", changed, " modified inplace.",
-       t->has(kViewMultiple)
-           ? " This view is the output of a function that returns multiple views. Such functions do not allow the output "
-             "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-           : " This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
-             "logic to handle view+inplace would override the custom backward associated with the custom Function, leading "
-             "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
-             "Function.");
+  fail(
+      has_node ? output : "This", " is a view and ", changed, " modified inplace.",
+      t->has(kViewMultiple)
+          ? " This view is the output of a function that returns multiple views. Such functions do not allow the "
+            "output "
+            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+          : " This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
+            "logic to handle view+inplace would override the custom backward associated with the custom Function, "
+            "leading "
+            "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+            "Function.");
 }
 
 // A view of a temporary that nobody else holds (the end of a composed operation under no_grad) is no
@@ -246,8 +261,11 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
   const Context& now = context();
   if (t->has(kInference)) {
     if (!now.inference) {
-      fail("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
-           "tensor before doing inplace update. (", operation, form, ")");
+      fail(
+          "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+          "normal "
+          "tensor before doing inplace update. (",
+          operation, form, ")");
     }
     return;
   }
@@ -255,12 +273,12 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
   if (t->base && (t->flags & kViewLimits) && !shows_only_its_own(t)) fail_limited_view(t, true);
   if (!needs_grad(t)) return;
   if (t->base && !(t->base->requires_grad() && t->base->grad_fn)) {
-    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ",
-         describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
+    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, form,
+         " on ", describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
   }
   if (!t->grad_fn) {
-    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ", describe(t),
-         ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
+    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ",
+         describe(t), ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
   }
 }
 
@@ -271,7 +289,8 @@ namespace {
 // Every element gets the same value, so it does not matter that several are one.
 bool fills_evenly(std::string_view operation) {
   if (operation != "fill" && operation != "zero") return false;
-  python.warn("Use of fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation.");
+  python.warn(
+      "Use of fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation.");
   return true;
 }
 
@@ -281,9 +300,10 @@ void check_writable(std::string_view operation, std::string_view form, TensorImp
   ensure_value(t);
   if (t->storage->read_later) force_readers();
   if (may_overlap_itself(t) && !fills_evenly(operation)) {
-    fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-         "Please clone() the tensor before performing the operation. (", operation, form, " on ", describe(t),
-         " with strides ", shape_text(t->strides()), ")");
+    fail(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation. (",
+        operation, form, " on ", describe(t), " with strides ", shape_text(t->strides()), ")");
   }
   check_changeable(operation, form, t, differentiable);
 }
@@ -301,17 +321,16 @@ void note_write(TensorImpl* t) {
 }
 
 void check_no_partial_overlap(const TensorImpl* out, const TensorImpl* in) {
-  if (out->storage != in->storage || out == in) return;
-  if (out->data == in->data && out->ndim == in->ndim && std::equal(out->dims, out->dims + 2 * out->ndim, in->dims)) return;
-  if (out->numel == 0 || in->numel == 0) return;
-  auto end = [](const TensorImpl* t) {
-    int64_t reach = 0;
-    for (int d = 0; d < t->ndim; ++d) reach += (t->dims[d] - 1) * t->dims[t->ndim + d];
-    return t->data + (reach + 1) * item_size(t->dtype);
-  };
-  if (out->data < end(in) && in->data < end(out)) {
-    fail("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-         "location. Please clone() the tensor before performing the operation.");
+  if (out->storage != in->storage || out == in || out->numel == 0 || in->numel == 0) return;
+  // Where one of them leaves gaps, their elements may well lie between each other: input is copied then.
+  if (!is_dense(out->sizes(), out->strides()) || !is_dense(in->sizes(), in->strides())) return;
+  const auto end = [](const TensorImpl* t) { return t->data + t->numel * item_size(t->dtype); };
+  const bool same_range = out->data == in->data && end(out) == end(in);
+  const bool same = same_range && std::ranges::equal(out->strides(), in->strides());
+  if (!same && out->data < end(in) && in->data < end(out)) {
+    fail(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
   }
 }
 
@@ -321,7 +340,8 @@ namespace {
 // Kernels read inputs after writing results, so such an input is copied first.
 Tensor separated(const TensorImpl* out, const Tensor& in) {
   if (!in || in->storage != out->storage || in.get() == out) return in;
-  if (out->data == in->data && out->ndim == in->ndim && std::equal(out->dims, out->dims + 2 * out->ndim, in->dims)) return in;
+  if (out->data == in->data && out->ndim == in->ndim && std::equal(out->dims, out->dims + 2 * out->ndim, in->dims))
+    return in;
   return detached_copy(in);
 }
 
@@ -346,6 +366,7 @@ void refresh_view_history(TensorImpl* t) {
 
 void rebase_history(TensorImpl* t, Node* node, int output_nr) {
   set_history(t, node, output_nr);
+  if (t->base && t->base->storage != t->storage) release(std::exchange(t->base, nullptr));  // by `.data =`
   if (!t->base) return;
   Tensor base = Tensor::share(t->base);
   set_history(base.get(), record_view_write(base, Tensor::share(t)), 0);
@@ -353,6 +374,10 @@ void rebase_history(TensorImpl* t, Node* node, int output_nr) {
 }
 
 bool view_needs_grad(TensorImpl* t) {
+  if (t->base->storage != t->storage) {  // one of them was given other memory, by `.data =`
+    release(std::exchange(t->base, nullptr));
+    return t->requires_grad();
+  }
   const bool from_base = t->base->requires_grad() && is_differentiable(t->dtype);
   const bool has_history = t->requires_grad() && t->grad_fn;
   if (t->view_version != t->storage->version) {
@@ -373,7 +398,9 @@ void view_in_place(const OpTable& table, const void* fields, Inputs in) {
   check_changeable(table.name(), "_", self, shows_requires_grad(self));
   Meta meta;
   table.infer(fields, in, &meta);
-  const bool record = context().grad_enabled && !context().inference && needs_grad(self);
+  // A tensor with a history keeps it in every mode: what flows back must fit the node it goes to.
+  const bool record = needs_grad(self) && self->requires_grad() && self->grad_fn;
+  if (!record) forget_accumulator(self);
   const Tensor before = alias(in[0]);
   const Tensor shown = alias(in[0], meta.shape(), meta.stride_span(), meta.offset);
   swap_contents(self, shown.get());
@@ -399,7 +426,8 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
   TensorImpl* self = in.data()[0];
   try {
     check_inputs(table, in);
-    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    for (int i = 0; i < in.size(); ++i)
+      if (in.data()[i]) ensure_value(in.data()[i]);
     if (table.traits & kView) return view_in_place(table, fields, in);
     check_writable(table.name(), "_", self, any_shows_grad(in));
     if (table.compose) {
@@ -421,8 +449,9 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     else table.infer(fields, in, metas);
     const Meta& meta = metas[0];
     if (meta.ndim != self->ndim || !std::equal(meta.sizes, meta.sizes + meta.ndim, self->dims)) {
-      fail("output with shape ", shape_text(self->sizes()), " doesn't match the broadcast shape ", shape_text(meta.shape()),
-           ": ", table.name(), "_ cannot change the shape of its tensor. ", describe_call(table, in));
+      fail("output with shape ", shape_text(self->sizes()), " doesn't match the broadcast shape ",
+           shape_text(meta.shape()), ": ", table.name(), "_ cannot change the shape of its tensor. ",
+           describe_call(table, in));
     }
     check_result_fits(table, meta.dtype, self, in, "in place,");
     const bool record = now.grad_enabled && !now.inference && is_differentiable(self->dtype) &&
@@ -432,9 +461,12 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     std::vector<TensorImpl*> safe(in.data(), in.data() + in.size());
     for (int i = 1; i < in.size(); ++i) {
       if (!safe[i] || safe[i]->storage != self->storage || safe[i] == self) continue;
-      if (table.pointwise) check_no_partial_overlap(self, safe[i]);
+      if (table.pointwise || &table == &op_Copy) check_no_partial_overlap(self, safe[i]);
       Tensor copy = separated(self, in[i]);
-      if (copy.get() != safe[i]) { safe[i] = copy.get(); copies.push_back(std::move(copy)); }
+      if (copy.get() != safe[i]) {
+        safe[i] = copy.get();
+        copies.push_back(std::move(copy));
+      }
     }
     const Inputs inputs(safe.data(), in.size());
     Tensor before;
@@ -479,8 +511,10 @@ void check_out_dtype(const OpTable& table, DType result, const TensorImpl* t, In
 bool takes_result_directly(const Meta& meta, const Tensor* out, int k, Inputs in) {
   const TensorImpl* t = out[k].get();
   if (meta.strided || t->dtype != meta.dtype || !t->is_contiguous()) return false;
-  for (int i = 0; i < in.size(); ++i) if (in.data()[i] && in.data()[i]->storage == t->storage) return false;
-  for (int j = 0; j < k; ++j) if (out[j]->storage == t->storage) return false;
+  for (int i = 0; i < in.size(); ++i)
+    if (in.data()[i] && in.data()[i]->storage == t->storage) return false;
+  for (int j = 0; j < k; ++j)
+    if (out[j]->storage == t->storage) return false;
   return true;
 }
 
@@ -491,17 +525,20 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
   Context& now = context();
   try {
     check_inputs(table, in);
-    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) ensure_value(in.data()[i]);
+    for (int i = 0; i < in.size(); ++i)
+      if (in.data()[i]) ensure_value(in.data()[i]);
     bool any = any_needs_grad(in);
     for (int k = 0; k < table.outputs; ++k) any |= needs_grad(out[k].get());
     if (now.grad_enabled && any) {
-      fail(table.name(), "(): functions with out=... arguments don't support automatic differentiation, but one of the "
+      fail(table.name(),
+           "(): functions with out=... arguments don't support automatic differentiation, but one of the "
            "arguments requires grad.");
     }
     if (table.compose) {
       const Tensor result = table.compose(fields, in);
       for (int i = 0; i < in.size() && table.list_input; ++i) {
-        if (in.data()[i] == out[0].get()) fail(table.name(), "(): out= is one of the inputs. Please clone() it before.");
+        if (in.data()[i] == out[0].get())
+          fail(table.name(), "(): out= is one of the inputs. Please clone() it before.");
         if (in.data()[i]) check_no_partial_overlap(out[0].get(), in.data()[i]);
       }
       check_out_dtype(table, result.dtype(), out[0].get(), in);
@@ -523,10 +560,12 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
       copy_into(out[0], make_view(in[0], metas[0]));
     } else {
       // Computed apart and copied where an output shares memory with an input or is laid out otherwise.
-      for (int k = 0; k < table.outputs; ++k) fresh[k] = takes_result_directly(metas[k], out, k, in) ? out[k] : allocate(metas[k], true);
+      for (int k = 0; k < table.outputs; ++k)
+        fresh[k] = takes_result_directly(metas[k], out, k, in) ? out[k] : allocate(metas[k], true);
       if (table.traits & kUpdatesSelf) copy_into(fresh[0], in[0]);
       run_operation(table, fields, in, fresh);
-      for (int k = 0; k < table.outputs; ++k) if (fresh[k].get() != out[k].get()) copy_into(out[k], fresh[k]);
+      for (int k = 0; k < table.outputs; ++k)
+        if (fresh[k].get() != out[k].get()) copy_into(out[k], fresh[k]);
     }
     for (int k = 0; k < table.outputs; ++k) note_write(out[k].get());
   } catch (Error& error) {

@@ -23,9 +23,7 @@ Tensor call(const OpTable& table, const Op& op, const In&... in) {
 }
 
 // What the deferred schedule does instead of running (core/schedule).
-struct Schedule {
-  void (*record)(const OpTable& table, const void* fields, Inputs in, Meta* metas, Tensor* out);
-};
+struct Schedule { void (*record)(const OpTable& table, const void* fields, Inputs in, Meta* metas, Tensor* out); };
 // Computes a tensor that has only been recorded. Set by core/schedule.
 extern void (*force_pending)(TensorImpl* t);
 extern void (*force_node)(Node* n);

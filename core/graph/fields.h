@@ -40,14 +40,31 @@ template <class T, class Visit>
 decltype(auto) with_fields(T& object, Visit&& visit) {
   constexpr size_t n = field_count<std::remove_const_t<T>>();
   if constexpr (n == 0) return visit();
-  else if constexpr (n == 1) { auto& [a] = object; return visit(a); }
-  else if constexpr (n == 2) { auto& [a, b] = object; return visit(a, b); }
-  else if constexpr (n == 3) { auto& [a, b, c] = object; return visit(a, b, c); }
-  else if constexpr (n == 4) { auto& [a, b, c, d] = object; return visit(a, b, c, d); }
-  else if constexpr (n == 5) { auto& [a, b, c, d, e] = object; return visit(a, b, c, d, e); }
-  else if constexpr (n == 6) { auto& [a, b, c, d, e, f] = object; return visit(a, b, c, d, e, f); }
-  else if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = object; return visit(a, b, c, d, e, f, g); }
-  else { auto& [a, b, c, d, e, f, g, h] = object; return visit(a, b, c, d, e, f, g, h); }
+  else if constexpr (n == 1) {
+    auto& [a] = object;
+    return visit(a);
+  } else if constexpr (n == 2) {
+    auto& [a, b] = object;
+    return visit(a, b);
+  } else if constexpr (n == 3) {
+    auto& [a, b, c] = object;
+    return visit(a, b, c);
+  } else if constexpr (n == 4) {
+    auto& [a, b, c, d] = object;
+    return visit(a, b, c, d);
+  } else if constexpr (n == 5) {
+    auto& [a, b, c, d, e] = object;
+    return visit(a, b, c, d, e);
+  } else if constexpr (n == 6) {
+    auto& [a, b, c, d, e, f] = object;
+    return visit(a, b, c, d, e, f);
+  } else if constexpr (n == 7) {
+    auto& [a, b, c, d, e, f, g] = object;
+    return visit(a, b, c, d, e, f, g);
+  } else {
+    auto& [a, b, c, d, e, f, g, h] = object;
+    return visit(a, b, c, d, e, f, g, h);
+  }
 }
 
 // Equality by bits, so that a NaN attribute equals itself and -0.0 differs from 0.0.
@@ -68,17 +85,29 @@ inline uint64_t mix(uint64_t seed, uint64_t value) {
 }
 template <class T>
 uint64_t field_hash(const T& v) {
-  if constexpr (std::is_floating_point_v<T>) { uint64_t bits = 0; std::memcpy(&bits, &v, sizeof v); return bits; }
-  else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) return static_cast<uint64_t>(v);
+  if constexpr (std::is_floating_point_v<T>) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &v, sizeof v);
+    return bits;
+  } else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) return static_cast<uint64_t>(v);
   else if constexpr (std::is_same_v<T, Scalar>) return mix(static_cast<uint64_t>(v.kind), v.integer);
   else if constexpr (std::is_same_v<T, Device>) return static_cast<uint64_t>(v.type) * 256 + v.index;
   else if constexpr (std::is_same_v<T, Tensor>) return reinterpret_cast<uint64_t>(v.get());
-  else if constexpr (std::is_same_v<T, CreationOptions>) { uint64_t bits = 0; std::memcpy(&bits, &v, sizeof v); return bits; }
-  else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<uint64_t>(v);
-  else { uint64_t h = 0; for (const auto& item : v) h = mix(h, field_hash(item)); return h; }
+  else if constexpr (std::is_same_v<T, CreationOptions>) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &v, sizeof v);
+    return bits;
+  } else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<uint64_t>(v);
+  else {
+    uint64_t h = 0;
+    for (const auto& item : v) h = mix(h, field_hash(item));
+    return h;
+  }
 }
 template <class T>
-uint64_t field_hash(const std::optional<T>& v) { return v ? mix(1, field_hash(*v)) : 0; }
+uint64_t field_hash(const std::optional<T>& v) {
+  return v ? mix(1, field_hash(*v)) : 0;
+}
 
 // As Python writes it: the shortest text that reads back as the same number.
 inline std::string number_text(double v) {
@@ -99,16 +128,20 @@ std::string field_text(const T& v) {
   else if constexpr (std::is_same_v<T, Device>) return device_name(v);
   else if constexpr (std::is_same_v<T, Dims>) return shape_text(v);
   else if constexpr (std::is_same_v<T, std::string>) return v;
-  else if constexpr (std::is_same_v<T, CreationOptions>) return v.has_dtype ? std::string("dtype=") + dtype_name(v.dtype) : "";
+  else if constexpr (std::is_same_v<T, CreationOptions>)
+    return v.has_dtype ? std::string("dtype=") + dtype_name(v.dtype) : "";
   else return "...";
 }
 template <class T>
-std::string field_text(const std::optional<T>& v) { return v ? field_text(*v) : "None"; }
+std::string field_text(const std::optional<T>& v) {
+  return v ? field_text(*v) : "None";
+}
 
 template <class Op>
 bool fields_equal(const void* a, const void* b) {
   return with_fields(*static_cast<const Op*>(a), [&](const auto&... x) {
-    return with_fields(*static_cast<const Op*>(b), [&](const auto&... y) { return (field_equal(x, y) && ... && true); });
+    return with_fields(*static_cast<const Op*>(b),
+                       [&](const auto&... y) { return (field_equal(x, y) && ... && true); });
   });
 }
 template <class Op>

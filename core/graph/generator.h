@@ -23,7 +23,9 @@ struct Generator {
 
   // Hands the rest of the stream to `fill`, which returns how many steps it used.
   template <class Fill>
-  void draw(Fill&& fill) { offset += static_cast<uint64_t>(fill(random::Stream{seed, offset})); }
+  void draw(Fill&& fill) {
+    offset += static_cast<uint64_t>(fill(random::Stream{seed, offset}));
+  }
 };
 
 // The process starts with one seeded by the system.

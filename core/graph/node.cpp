@@ -27,14 +27,18 @@ Node* dying_nodes = nullptr;
 bool draining_nodes = false;
 
 void finish_node(Node* n) {
-  for (int k = 0; k < n->saved_count; ++k) if (n->saved()[k]) release(n->saved()[k]);
+  for (int k = 0; k < n->saved_count; ++k)
+    if (n->saved()[k]) release(n->saved()[k]);
   TensorImpl** slots = n->waiting_slots();
-  for (int k = 0; k < n->outputs; ++k) if (slots[k]) release(slots[k]);
+  for (int k = 0; k < n->outputs; ++k)
+    if (slots[k]) release(slots[k]);
   if (n->has(kDeferred)) {
-    for (uint32_t i = 0; i < n->inputs; ++i) if (n->held()[i]) release(n->held()[i]);
+    for (uint32_t i = 0; i < n->inputs; ++i)
+      if (n->held()[i]) release(n->held()[i]);
   }
   Edge* edges = n->edges();
-  for (uint32_t i = 0; i < n->inputs; ++i) if (Node* producer = edges[i].node()) release(producer);
+  for (uint32_t i = 0; i < n->inputs; ++i)
+    if (Node* producer = edges[i].node()) release(producer);
   if (n->op->destroy) n->op->destroy(n->fields());
   if (n->site_code) release_code(n->site_code);
   if (n->extra) {
@@ -91,7 +95,8 @@ void set_history(TensorImpl* t, Node* node, int output_nr) {
 void forget_pending(TensorImpl* t) {
   Node* n = t->grad_fn;
   if (!n || !n->has(kDeferred)) return;
-  for (int k = 0; k < n->outputs; ++k) if (n->awaiting()[k] == t) n->awaiting()[k] = nullptr;
+  for (int k = 0; k < n->outputs; ++k)
+    if (n->awaiting()[k] == t) n->awaiting()[k] = nullptr;
 }
 
 NodeExtra& extra_of(Node* n) {
@@ -119,7 +124,8 @@ namespace {
 
 void release_accumulator(void* fields) {
   auto* leaf = static_cast<AccumulateGrad*>(fields);
-  leaf->variable->extra->accumulator = nullptr;
+  Node*& current = leaf->variable->extra->accumulator;
+  if (current && current->fields() == fields) current = nullptr;
   leaf->~AccumulateGrad();
 }
 
@@ -153,7 +159,8 @@ SavedValueHooks saved_value_hooks;
 
 namespace {
 
-Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, size_t result_bytes, bool deferred = false) {
+Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, size_t result_bytes,
+                    bool deferred = false) {
   const size_t bytes = sizeof(Node) + op.field_bytes + sizeof(Edge) * inputs + sizeof(void*) * saved +
                        (outputs == 1 ? 0 : sizeof(void*) * outputs) + result_bytes + 2 * sizeof(uint32_t) * saved +
                        (deferred ? sizeof(void*) * (inputs + outputs) : 0);
@@ -186,6 +193,10 @@ void write_result(char*& at, const TensorImpl* t) {
 }  // namespace
 
 Node* accumulator_of(TensorImpl* leaf) { return leaf->extra ? leaf->extra->accumulator : nullptr; }
+
+void forget_accumulator(TensorImpl* leaf) {
+  if (leaf->extra) leaf->extra->accumulator = nullptr;
+}
 
 Edge take_gradient_edge(TensorImpl* t) {
   if (!t->requires_grad()) return {};
@@ -224,7 +235,8 @@ TensorImpl* kept_input(TensorImpl* t) {
 
 namespace {
 
-Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self, bool deferred, bool linked) {
+Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self,
+             bool deferred, bool linked) {
   uint32_t mask = 0;
   const int n_in = in.size();
   for (int i = 0; i < n_in && linked; ++i) {
@@ -262,7 +274,9 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
     const bool packs = !context().saved_tensor_hooks.empty();
     struct Unfinished {  // a hook may throw: the node goes again, with what it holds by then
       Node* n;
-      ~Unfinished() { if (n) release(n); }
+      ~Unfinished() {
+        if (n) release(n);
+      }
     } unfinished{packs ? n : nullptr};
     if (packs) std::fill_n(keep, saved, nullptr);
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
@@ -297,7 +311,8 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
 
 }  // namespace
 
-Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self) {
+Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs,
+                  TensorImpl* original_self) {
   return record(op, fields, in, out, outputs, original_self, false, true);
 }
 
@@ -333,7 +348,8 @@ std::string cut_text(const TensorImpl* t) {
   Node* n = t->grad_fn;
   if (!n || t->requires_grad() || n->op != &op_Cut) return "";
   const Cut& cut = *reinterpret_cast<Cut*>(n->fields());
-  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") + python.site_text(n->site_code, n->site_instruction);
+  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") +
+         python.site_text(n->site_code, n->site_instruction);
 }
 
 void note_value_read(TensorImpl* t) {
@@ -361,22 +377,25 @@ void release_saved(Node* n) {
 namespace {
 
 [[gnu::cold]] void fail_released(Node* n) {
-  fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
-       "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). The graph "
-       "was recorded by ", n->name(), python.site_text(n->site_code, n->site_instruction),
-       ". If that line belongs to an earlier step, a value from that step was carried over: detach it "
-       "(value = value.detach()) before using it again. Specify retain_graph=True only if you really mean to go "
-       "backward through the same graph twice.");
+  fail(
+      "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+      "been "
+      "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). The "
+      "graph "
+      "was recorded by ",
+      n->name(), python.site_text(n->site_code, n->site_instruction),
+      ". If that line belongs to an earlier step, a value from that step was carried over: detach it "
+      "(value = value.detach()) before using it again. Specify retain_graph=True only if you really mean to go "
+      "backward through the same graph twice.");
 }
 
 [[gnu::cold]] void fail_overwritten(Node* n, const TensorImpl* t, uint32_t version, uint32_t source) {
   std::string writer = python.site_text(t->storage->writer_code, t->storage->writer_instruction);
-  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [",
-       describe(t), "], ", source >= output(0) ? "which is output " : "which is input ",
+  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", describe(t),
+       "], ", source >= output(0) ? "which is output " : "which is input ",
        source >= output(0) ? __builtin_ctz(source) - 16 : __builtin_ctz(source), " of ", n->name(), ", is at version ",
        t->storage->version, "; expected version ", version, " instead. It was saved",
-       python.site_text(n->site_code, n->site_instruction),
-       writer.empty() ? "" : " and overwritten", writer,
+       python.site_text(n->site_code, n->site_instruction), writer.empty() ? "" : " and overwritten", writer,
        ". Use the out-of-place form there, or clone() the value before it is overwritten.");
 }
 
@@ -410,7 +429,9 @@ Tensor unpack_saved(Node* n, uint32_t source) {
       return context().grad_enabled ? with_history(n, source, value) : value;
     }
     ensure_value(t);
-    if (t->storage && t->storage->version != n->saved_versions()[k] && n->saved_versions()[k] != kVersionUnknown && !n->op->has(kSavesGeometry)) fail_overwritten(n, t, n->saved_versions()[k], source);
+    if (t->storage && t->storage->version != n->saved_versions()[k] && n->saved_versions()[k] != kVersionUnknown &&
+        !n->op->has(kSavesGeometry))
+      fail_overwritten(n, t, n->saved_versions()[k], source);
     if (!context().grad_enabled || t->requires_grad()) return Tensor::share(t);
     return with_history(n, source, Tensor::share(t));
   }
@@ -425,8 +446,8 @@ TensorImpl* Backward::destination(int i) const {
   // Hooks and the search for NaN look at this gradient by itself.
   if ((node_->extra && node_->extra->hooks) || context().anomaly) return nullptr;
   TensorImpl* waiting = producer->waiting_slots()[edge.output_nr()];
-  const bool ours = waiting && waiting->refs == 1 && !waiting->python && waiting->storage && waiting->storage->refs == 1 &&
-                    waiting->is_contiguous() && !waiting->requires_grad();
+  const bool ours = waiting && waiting->refs == 1 && !waiting->python && waiting->storage &&
+                    waiting->storage->refs == 1 && waiting->is_contiguous() && !waiting->requires_grad();
   return ours ? waiting : nullptr;
 }
 

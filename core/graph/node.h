@@ -31,19 +31,19 @@ class Edge {
 };
 
 enum NodeFlag : uint8_t {
-  kReleased = 1 << 0,      // saved values have been freed by a backward pass
-  kHasRun = 1 << 1,        // of a deferred node
-  kDeferred = 1 << 2,      // made by the deferred schedule: has room for what it needs to run later
+  kReleased = 1 << 0,  // saved values have been freed by a backward pass
+  kHasRun = 1 << 1,    // of a deferred node
+  kDeferred = 1 << 2,  // made by the deferred schedule: has room for what it needs to run later
 };
 
 // Hooks and Python-side companions, made when first needed.
 struct NodeExtra {
-  void* python = nullptr;     // the one Python object for this node, not owned
-  void* hooks = nullptr;      // owned Python dict: see bind/node_type.cpp
-  void* metadata = nullptr;   // owned Python dict, the user's
+  void* python = nullptr;             // the one Python object for this node, not owned
+  void* hooks = nullptr;              // owned Python dict: see bind/node_type.cpp
+  void* metadata = nullptr;           // owned Python dict, the user's
   std::vector<TensorImpl*> retained;  // results whose gradient is to be kept (retain_grad); not owned
   std::string module_path;
-  std::string name;           // of a custom function
+  std::string name;  // of a custom function
 };
 
 // The version of a saved tensor that was still pending when it was saved.
@@ -62,10 +62,10 @@ struct Node {
   uint32_t refs;
   uint32_t inputs;
   uint64_t sequence;
-  void* site_code;           // owned code object: the line that recorded this node
+  void* site_code;  // owned code object: the line that recorded this node
   int32_t site_instruction;
-  uint32_t task;             // the backward pass the waiting gradients belong to
-  TensorImpl* waiting;       // owned gradient on its way in (only result); see waiting_slots()
+  uint32_t task;        // the backward pass the waiting gradients belong to
+  TensorImpl* waiting;  // owned gradient on its way in (only result); see waiting_slots()
   NodeExtra* extra;
   uint32_t bytes;
   uint8_t outputs;
@@ -79,9 +79,7 @@ struct Node {
   TensorImpl** waiting_slots() {
     return outputs == 1 ? &waiting : reinterpret_cast<TensorImpl**>(saved() + saved_count);
   }
-  char* results() {
-    return reinterpret_cast<char*>(saved() + saved_count + (outputs == 1 ? 0 : outputs));
-  }
+  char* results() { return reinterpret_cast<char*>(saved() + saved_count + (outputs == 1 ? 0 : outputs)); }
   const ResultMeta& result(int k) {
     char* at = results();
     while (k-- > 0) at += sizeof(ResultMeta) + sizeof(int64_t) * reinterpret_cast<ResultMeta*>(at)->ndim;
@@ -99,10 +97,12 @@ struct Node {
   }
   TensorImpl** awaiting() { return held() + inputs; }
   // Versions of the saved tensors at the time they were saved, then which input or output each one is.
-  uint32_t* saved_versions() { return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(this) + bytes) - 2 * saved_count; }
+  uint32_t* saved_versions() {
+    return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(this) + bytes) - 2 * saved_count;
+  }
   uint32_t* saved_sources() { return saved_versions() + saved_count; }
   bool has(NodeFlag f) const { return flags & f; }
-  std::string name() const;   // MulBackward0
+  std::string name() const;  // MulBackward0
 };
 static_assert(sizeof(Node) == 64);
 
@@ -115,14 +115,17 @@ inline void release(Node* n) {
 NodeExtra& extra_of(Node* n);
 
 // The leaf that gathers gradients into `.grad`; made when first needed and shared while a graph uses it.
-Node* accumulator_of(TensorImpl* leaf);   // borrowed, or null
+Node* accumulator_of(TensorImpl* leaf);  // borrowed, or null
+// For a leaf that gets another shape or dtype: graphs recorded before no longer fit it.
+void forget_accumulator(TensorImpl* leaf);
 // Where a gradient of this tensor goes: its grad_fn, or its accumulator. Retained for the caller.
 Edge take_gradient_edge(TensorImpl* t);
 
 // A node for an operation that has run (or will): edges to the producers of its inputs, what the
 // derivative needs, the line that is running. `original_self` is what the first input held before an
 // in-place operation overwrote it, if that is needed.
-Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, TensorImpl* original_self);
+Node* record_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs,
+                  TensorImpl* original_self);
 // The same for an operation that will run later: its results are pending. `linked`: gradients will flow.
 Node* record_deferred_node(const OpTable& op, const void* fields, Inputs in, Tensor* out, int outputs, bool linked);
 // Puts what the derivative needs of the results into a deferred node that has just run.

@@ -51,9 +51,9 @@ static_assert(sizeof(Tensor) == sizeof(TensorImpl*));
 struct Meta {
   DType dtype;
   Device device;
-  bool strided = false;   // `strides` are given; otherwise row-major
+  bool strided = false;  // `strides` are given; otherwise row-major
   int ndim = 0;
-  int64_t offset = 0;     // views: elements from the start of the viewed tensor's data
+  int64_t offset = 0;  // views: elements from the start of the viewed tensor's data
   int64_t sizes[kMostDims];
   int64_t strides[kMostDims];
 
@@ -74,28 +74,28 @@ enum Trait : uint32_t {
   kReduction = 1 << 2,
   kLinear = 1 << 3,
   kRandom = 1 << 4,
-  kUpdatesSelf = 1 << 5,    // run() writes into a result that already holds a copy of the first input
-  kForcesValues = 1 << 6,   // the shape of the result depends on values
+  kUpdatesSelf = 1 << 5,   // run() writes into a result that already holds a copy of the first input
+  kForcesValues = 1 << 6,  // the shape of the result depends on values
   kNeverDifferentiable = 1 << 7,
-  kInternal = 1 << 8,       // not callable from Python by name (derivative helpers, leaves)
-  kFirstOutputOnly = 1 << 9,  // later results (indices) carry no gradient
-  kSavesGeometry = 1 << 13,   // looks only at shape and strides of what it saves: later writes do not matter
-  kExactOut = 1 << 10,        // out= must have the dtype of the result: nothing is cast into it
-  kOutChoosesDtype = 1 << 11, // the dtype of out= stands in for a `dtype` that was not given
-  kTruthOut = 1 << 12,        // out= must be bool or uint8
-  kAnyOut = 1 << 14,          // out= may have any dtype
+  kInternal = 1 << 8,              // not callable from Python by name (derivative helpers, leaves)
+  kFirstOutputOnly = 1 << 9,       // later results (indices) carry no gradient
+  kSavesGeometry = 1 << 13,        // looks only at shape and strides of what it saves: later writes do not matter
+  kExactOut = 1 << 10,             // out= must have the dtype of the result: nothing is cast into it
+  kOutChoosesDtype = 1 << 11,      // the dtype of out= stands in for a `dtype` that was not given
+  kTruthOut = 1 << 12,             // out= must be bool or uint8
+  kAnyOut = 1 << 14,               // out= may have any dtype
   kRunsWithoutGradient = 1 << 15,  // its derivative is asked even when no gradient has come in
 };
 
 // How an element-wise operation chooses the dtype it computes in and the dtype of its result.
 enum class Promote : uint8_t {
-  Arithmetic,   // compute and return the promoted dtype
-  Number,       // as Arithmetic, but bool becomes int64
-  Float,        // integers become the default floating dtype
-  Compare,      // compute in the promoted dtype, return bool
-  Predicate,    // as Compare; named apart because bool and integers have trivial answers
-  SelectSecond, // where: the first input is a condition
-  Exact,        // compute in the first input's dtype
+  Arithmetic,    // compute and return the promoted dtype
+  Number,        // as Arithmetic, but bool becomes int64
+  Float,         // integers become the default floating dtype
+  Compare,       // compute in the promoted dtype, return bool
+  Predicate,     // as Compare; named apart because bool and integers have trivial answers
+  SelectSecond,  // where: the first input is a condition
+  Exact,         // compute in the first input's dtype
 };
 
 struct Pointwise {
@@ -106,9 +106,7 @@ struct Pointwise {
 // Saves: which inputs and outputs must be kept so that input i can be differentiated.
 constexpr uint32_t input(int i) { return 1u << i; }
 constexpr uint32_t output(int k) { return 1u << (16 + k); }
-struct Saves {
-  uint32_t for_input[4] = {};
-};
+struct Saves { uint32_t for_input[4] = {}; };
 
 using InferRule = void (*)(const void* op, Inputs in, Meta* out);
 using RunRule = void (*)(const void* op, Inputs in, Tensor* out);
@@ -120,7 +118,7 @@ struct OpTable {
   uint32_t traits = 0;
   uint16_t field_bytes = 0;
   uint8_t outputs = 1;
-  bool list_input = false;    // takes Tensor[]: the number of inputs varies
+  bool list_input = false;  // takes Tensor[]: the number of inputs varies
   Saves saves{};
   const Pointwise* pointwise = nullptr;
   InferRule infer = nullptr;
@@ -159,7 +157,7 @@ constexpr OpTable make_table(const char* struct_name) {
   t.outputs = static_cast<uint8_t>(Op::schema.outputs);
   t.list_input = Op::schema.text.find("Tensor[]") != std::string_view::npos ||
                  Op::schema.text.find("Tensor?[]") != std::string_view::npos;
-  constexpr bool internal = requires { requires (Op::traits & kInternal) != 0; };
+  constexpr bool internal = requires { requires(Op::traits & kInternal) != 0; };
   if constexpr (!internal) {
     static_assert(field_count<Op>() == static_cast<size_t>(Op::schema.attributes),
                   "an operation's fields must be its schema's attributes, in order");
@@ -172,34 +170,34 @@ constexpr OpTable make_table(const char* struct_name) {
     t.pointwise = &Op::pointwise;
     t.traits |= kElementwise;
   }
-  if constexpr (requires(const Op& op, Inputs in, Meta* out) { op.infer(in, out); }) {
+  if constexpr (requires (const Op& op, Inputs in, Meta* out) { op.infer(in, out); }) {
     t.infer = [](const void* op, Inputs in, Meta* out) { static_cast<const Op*>(op)->infer(in, out); };
   }
-  if constexpr (requires(const Op& op, Inputs in, Tensor* out) { op.run(in, out); }) {
+  if constexpr (requires (const Op& op, Inputs in, Tensor* out) { op.run(in, out); }) {
     t.run = [](const void* op, Inputs in, Tensor* out) { static_cast<const Op*>(op)->run(in, out); };
   }
-  if constexpr (requires(const Op& op, Inputs in) { op.compose(in); }) {
+  if constexpr (requires (const Op& op, Inputs in) { op.compose(in); }) {
     t.compose = [](const void* op, Inputs in) { return static_cast<const Op*>(op)->compose(in); };
   }
-  if constexpr (requires(const Op& op, Inputs in, std::vector<Tensor>& out) { op.compose_list(in, out); }) {
+  if constexpr (requires (const Op& op, Inputs in, std::vector<Tensor>& out) { op.compose_list(in, out); }) {
     t.compose_list = [](const void* op, Inputs in, std::vector<Tensor>& out) {
       static_cast<const Op*>(op)->compose_list(in, out);
     };
   }
-  if constexpr (requires(Backward& b) { Op::vjp(b); }) t.vjp = [](Backward& b) { Op::vjp(b); };
-  if constexpr (requires(const Op& op) { op.functor(); }) {
+  if constexpr (requires (Backward& b) { Op::vjp(b); }) t.vjp = [](Backward& b) { Op::vjp(b); };
+  if constexpr (requires (const Op& op) { op.functor(); }) {
     t.functor = [](const void* op, void* room) {
       auto functor = static_cast<const Op*>(op)->functor();
       static_assert(sizeof functor <= 64);
       std::memcpy(room, &functor, sizeof functor);
     };
   }
-  if constexpr (requires(const Op& op, Inputs in) { op.check(in); }) {
+  if constexpr (requires (const Op& op, Inputs in) { op.check(in); }) {
     // Operators (x - y) are called without fields.
     if constexpr (std::is_empty_v<Op>) t.check = [](const void*, Inputs in) { Op{}.check(in); };
     else t.check = [](const void* op, Inputs in) { static_cast<const Op*>(op)->check(in); };
   }
-  if constexpr (requires(Inputs in) { Op::check_values(in); }) t.check_values = Op::check_values;
+  if constexpr (requires (Inputs in) { Op::check_values(in); }) t.check_values = Op::check_values;
   if constexpr (!std::is_empty_v<Op>) {
     t.copy = [](void* to, const void* from) { new (to) Op(*static_cast<const Op*>(from)); };
     if constexpr (!std::is_trivially_destructible_v<Op>) {
@@ -219,14 +217,13 @@ constexpr OpTable make_table(const char* struct_name) {
 }
 
 // Ends the struct of an operation: its table is `op_<name>`, listed in core/ops/list.h.
-#define WEFT_OP(Struct) \
+#define WEFT_OP(Struct)             \
   extern const OpTable op_##Struct; \
   constexpr OpTable op_##Struct = make_table<Struct>(#Struct)
 
-
 // The same operation under another name or with other names for its parameters.
 #define WEFT_OP_ALIAS(Struct, Of, text) \
-  extern const OpTable op_##Struct; \
+  extern const OpTable op_##Struct;     \
   constexpr OpTable op_##Struct = with_schema(op_##Of, Schema{text})
 
 consteval OpTable with_schema(OpTable table, Schema schema) {

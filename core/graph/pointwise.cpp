@@ -12,7 +12,8 @@ namespace {
 
 bool same_shape(const TensorImpl* a, const TensorImpl* b) {
   if (a->ndim != b->ndim) return false;
-  for (int d = 0; d < a->ndim; ++d) if (a->dims[d] != b->dims[d]) return false;
+  for (int d = 0; d < a->ndim; ++d)
+    if (a->dims[d] != b->dims[d]) return false;
   return true;
 }
 
@@ -29,7 +30,8 @@ void broadcast_shape(const OpTable& table, Inputs in, Meta* out) {
       if (here == so_far || here == 1) continue;
       if (so_far != 1) {
         fail("The size of tensor a (", so_far, ") must match the size of tensor b (", here,
-             ") at non-singleton dimension ", d + shift, ". ", describe_call(table, in), ": shapes broadcast from the "
+             ") at non-singleton dimension ", d + shift, ". ", describe_call(table, in),
+             ": shapes broadcast from the "
              "last dimension backwards, each pair equal or one of them 1; use unsqueeze or transpose to line them up.");
       }
       so_far = here;
@@ -101,7 +103,8 @@ DType computed_dtype(const Pointwise& rule, Inputs in) {
   const TensorImpl* head = in[first].get();
   DType common = head->dtype;
   bool uniform = !head->has(kWrappedNumber) || in.size() == first + 1;
-  for (int i = first + 1; i < in.size() && uniform; ++i) uniform = in[i].dtype() == common && !in[i]->has(kWrappedNumber);
+  for (int i = first + 1; i < in.size() && uniform; ++i)
+    uniform = in[i].dtype() == common && !in[i]->has(kWrappedNumber);
   if (!uniform) {
     ResultType result;
     for (int i = first; i < in.size(); ++i) result.add(in[i].get());
@@ -115,9 +118,7 @@ DType computed_dtype(const Pointwise& rule, Inputs in) {
 }
 
 // The dtype the tile kernel runs in: half precision goes through float32.
-DType kernel_dtype(DType t) {
-  return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t;
-}
+DType kernel_dtype(DType t) { return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t; }
 
 }  // namespace
 
@@ -126,7 +127,8 @@ void infer_pointwise(const OpTable& table, const void* op, Inputs in, Meta* out)
   const Pointwise& rule = *table.pointwise;
   const DType common = computed_dtype(rule, in);
   if (is_complex(common)) {
-    fail(ErrorKind::NotImplemented, table.name(), ": ", dtype_name(common), " has no arithmetic in weft yet; keep real and "
+    fail(ErrorKind::NotImplemented, table.name(), ": ", dtype_name(common),
+         " has no arithmetic in weft yet; keep real and "
          "imaginary parts in two tensors");
   }
   if (!kElementwiseInfo[static_cast<int>(rule.kernel)].supports(kernel_dtype(common))) {
@@ -217,7 +219,8 @@ void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out)
   // All dense in one layout that is not row-major: memory order serves as well as logical order.
   if (same_dense_layout && is_dense(result->sizes(), result->strides())) {
     call.operand[0].direct = true;
-    for (int i = 0; i < in.size(); ++i) if (in[i].numel() != 1) call.operand[i + 1].direct = true;
+    for (int i = 0; i < in.size(); ++i)
+      if (in[i].numel() != 1) call.operand[i + 1].direct = true;
   }
   Unlocked unlocked(result->numel >= 64 * 1024);
   cpu::run_pointwise(call);

@@ -12,8 +12,8 @@ namespace weft {
 
 struct Schema {
   std::string_view text;
-  int tensors = 0;      // Tensor, Tensor?, Tensor[], Tensor?[]
-  int attributes = 0;   // everything else
+  int tensors = 0;     // Tensor, Tensor?, Tensor[], Tensor?[]
+  int attributes = 0;  // everything else
   int outputs = 0;
 
   consteval Schema(const char* source) : text(source) {

@@ -19,10 +19,10 @@ struct Value {
 
   Kind kind = Kind::None;
   union {
-    int64_t integer = 0;   // Int, Bool, DType, Device (type * 256 + index), Options (its bytes)
+    int64_t integer = 0;  // Int, Bool, DType, Device (type * 256 + index), Options (its bytes)
     double floating;
     Generator* generator;
-    const char* text;      // String, of `length` bytes
+    const char* text;  // String, of `length` bytes
   };
   size_t length;
   Dims list;
@@ -57,7 +57,10 @@ inline void read_value(const Value& v, CreationOptions& field) {
 }
 template <class T>
 void read_value(const Value& v, std::optional<T>& field) {
-  if (v.kind == Value::Kind::None) { field.reset(); return; }
+  if (v.kind == Value::Kind::None) {
+    field.reset();
+    return;
+  }
   T item{};
   read_value(v, item);
   field = std::move(item);

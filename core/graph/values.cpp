@@ -23,7 +23,8 @@ void copy_into(const Tensor& to, const Tensor& from) {
   for (int d = 0; d < out->ndim; ++d) {
     const bool own = d >= shift && (in->dims[d - shift] != 1 || out->dims[d] == 1);
     if (shift < 0 || (own && in->dims[d - shift] != out->dims[d])) {
-      fail("copy: a tensor of shape ", shape_text(in->sizes()), " does not fit one of shape ", shape_text(out->sizes()));
+      fail("copy: a tensor of shape ", shape_text(in->sizes()), " does not fit one of shape ",
+           shape_text(out->sizes()));
     }
     strides[d] = own ? in->dims[in->ndim + d - shift] : 0;
     full = full && own;
@@ -63,8 +64,10 @@ void resize_output(TensorImpl* out, IntSpan sizes) {
     fail("an out= tensor of shape ", shape_text(out->sizes()), " cannot hold a result of shape ", shape_text(sizes),
          ". Pass an empty tensor, or one of the right shape.");
   }
-  if (out->storage && out->storage->owner) fail("Trying to resize storage that is not resizable: it belongs to another library");
-  if (out->base) fail("an out= tensor that is a view cannot be resized from ", shape_text(out->sizes()), " to ", shape_text(sizes));
+  if (out->storage && out->storage->owner)
+    fail("Trying to resize storage that is not resizable: it belongs to another library");
+  if (out->base)
+    fail("an out= tensor that is a view cannot be resized from ", shape_text(out->sizes()), " to ", shape_text(sizes));
   Tensor fresh = empty(sizes, out->dtype, out->device);
   swap_contents(out, fresh.get());
 }

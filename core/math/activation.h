@@ -34,9 +34,7 @@ template <class T> WEFT_FN T times_sigmoid(T x, T u, T u_lo) {
   constexpr T kFar = sizeof(T) == 4 ? T(-150) : T(-1400);  // the product is 0 long before
   return scale_in_two((kFar > x ? kFar : x) * s.ratio, s.k);
 }
-template <class T> WEFT_FN T log_sigmoid(T x) {
-  return (x < 0 ? x : T(0)) - log1p(exp(-abs(x)));
-}
+template <class T> WEFT_FN T log_sigmoid(T x) { return (x < 0 ? x : T(0)) - log1p(exp(-abs(x))); }
 
 struct Sigmoid {
   template <class T> WEFT_FN T operator()(T x) const { return sigmoid(x); }
@@ -87,8 +85,7 @@ template <class T> WEFT_FN Pair<T> gelu_tanh_angle(T x) {
   const Pair<T> square = two_product(bounded, bounded);
   const Pair<T> cubic = two_product(C::kCubic, square.hi);
   const Pair<T> slope = two_sum(C::kLinear, cubic.hi);
-  const T slope_lo =
-      slope.lo + (cubic.lo + fma(C::kCubic, square.lo, fma(C::kCubicLo, square.hi, C::kLinearLo)));
+  const T slope_lo = slope.lo + (cubic.lo + fma(C::kCubic, square.lo, fma(C::kCubicLo, square.hi, C::kLinearLo)));
   const Pair<T> u = two_product(bounded, slope.hi);
   return {u.hi, fma(bounded, slope_lo, u.lo)};
 }
@@ -106,9 +103,7 @@ struct Relu {
 };
 struct LeakyRelu {
   double negative_slope;
-  template <class T> WEFT_FN T operator()(T x) const {
-    return x > 0 ? x : x * static_cast<T>(negative_slope);
-  }
+  template <class T> WEFT_FN T operator()(T x) const { return x > 0 ? x : x * static_cast<T>(negative_slope); }
 };
 struct Hardtanh {  // NaN stays
   double low, high;
@@ -130,9 +125,7 @@ struct Elu {
 
 struct BinaryCrossEntropy {  // of a probability x and a target t, with logarithms held above -100
   template <class T> WEFT_FN static T held(T log) { return log < T(-100) ? T(-100) : log; }
-  template <class T> WEFT_FN T operator()(T x, T t) const {
-    return (t - T(1)) * held(log1p(-x)) - t * held(log(x));
-  }
+  template <class T> WEFT_FN T operator()(T x, T t) const { return (t - T(1)) * held(log1p(-x)) - t * held(log(x)); }
 };
 
 }  // namespace weft::math

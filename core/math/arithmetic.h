@@ -51,12 +51,8 @@ template <class T> WEFT_FN T float_rest_fast(T a, T b) {
   return copysign(result, a);
 }
 // Quotients from here on need float_rest_long.
-WEFT_FN bool float_rest_is_long(float a, float b) {
-  return (abs(a) >= abs(b) * 0x1p22f) & is_finite(a) & (b != 0);
-}
-WEFT_FN bool float_rest_is_long(double a, double b) {
-  return (abs(a) >= abs(b) * 0x1p51) & is_finite(a) & (b != 0);
-}
+WEFT_FN bool float_rest_is_long(float a, float b) { return (abs(a) >= abs(b) * 0x1p22f) & is_finite(a) & (b != 0); }
+WEFT_FN bool float_rest_is_long(double a, double b) { return (abs(a) >= abs(b) * 0x1p51) & is_finite(a) & (b != 0); }
 // |a| = m 2^e with an integer m.
 WEFT_FN void split_integer(double magnitude, UInt64* mantissa, int* exponent) {
   const UInt64 bits = bits_of(magnitude);
@@ -121,24 +117,16 @@ struct Fmod : LongQuotient {
   }
 };
 struct Remainder : LongQuotient {
-  template <class T> WEFT_FN T fast(T a, T b) const {
-    return towards_divisor(float_rest_fast(a, b), b);
-  }
-  template <class T> WEFT_FN T slow(T a, T b) const {
-    return towards_divisor(float_rest_long(a, b), b);
-  }
+  template <class T> WEFT_FN T fast(T a, T b) const { return towards_divisor(float_rest_fast(a, b), b); }
+  template <class T> WEFT_FN T slow(T a, T b) const { return towards_divisor(float_rest_long(a, b), b); }
   template <class T> WEFT_FN T operator()(T a, T b) const {
     if constexpr (kIsFloat<T>) return is_slow(a, b) ? slow(a, b) : fast(a, b);
     else return towards_divisor(integer_rest(a, b), b);
   }
 };
 struct DivFloor : LongQuotient {
-  template <class T> WEFT_FN T fast(T a, T b) const {
-    return floor_quotient(a, b, float_rest_fast(a, b));
-  }
-  template <class T> WEFT_FN T slow(T a, T b) const {
-    return floor_quotient(a, b, float_rest_long(a, b));
-  }
+  template <class T> WEFT_FN T fast(T a, T b) const { return floor_quotient(a, b, float_rest_fast(a, b)); }
+  template <class T> WEFT_FN T slow(T a, T b) const { return floor_quotient(a, b, float_rest_long(a, b)); }
   template <class T> WEFT_FN T operator()(T a, T b) const {
     if constexpr (kIsFloat<T>) {
       return is_slow(a, b) ? slow(a, b) : fast(a, b);
@@ -221,32 +209,22 @@ struct AddScaled {  // a + alpha b
 };
 
 struct Maximum {  // NaN wins
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return (a > b) | is_nan(a) ? a : b;
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return (a > b) | is_nan(a) ? a : b; }
 };
 struct Minimum {
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return (a < b) | is_nan(a) ? a : b;
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return (a < b) | is_nan(a) ? a : b; }
 };
 struct Fmax {  // numbers win
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return (a >= b) | is_nan(b) ? a : b;
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return (a >= b) | is_nan(b) ? a : b; }
 };
 struct Fmin {
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return (a <= b) | is_nan(b) ? a : b;
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return (a <= b) | is_nan(b) ? a : b; }
 };
 struct Copysign {
   template <class T> WEFT_FN T operator()(T a, T b) const { return copysign(a, b); }
 };
 struct Heaviside {
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return a == T(0) ? b : static_cast<T>(a > T(0));
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return a == T(0) ? b : static_cast<T>(a > T(0)); }
 };
 struct Nextafter {
   template <class T> WEFT_FN T operator()(T a, T b) const {
@@ -359,15 +337,11 @@ struct Addcmul {  // a + value b c
 };
 struct Addcdiv {  // a + value b / c
   Scalar value;
-  template <class T> WEFT_FN T operator()(T a, T b, T c) const {
-    return a + value.as<T>() * b / c;
-  }
+  template <class T> WEFT_FN T operator()(T a, T b, T c) const { return a + value.as<T>() * b / c; }
 };
 struct Where {
   using Condition = bool;
-  template <class T> WEFT_FN T operator()(bool condition, T a, T b) const {
-    return condition ? a : b;
-  }
+  template <class T> WEFT_FN T operator()(bool condition, T a, T b) const { return condition ? a : b; }
 };
 
 }  // namespace weft::math

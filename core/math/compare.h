@@ -28,14 +28,10 @@ struct LogicalNot {
   template <class T> WEFT_FN bool operator()(T x) const { return x == T(0); }
 };
 struct LogicalAnd {
-  template <class T> WEFT_FN bool operator()(T a, T b) const {
-    return (a != T(0)) & (b != T(0));
-  }
+  template <class T> WEFT_FN bool operator()(T a, T b) const { return (a != T(0)) & (b != T(0)); }
 };
 struct LogicalOr {
-  template <class T> WEFT_FN bool operator()(T a, T b) const {
-    return (a != T(0)) | (b != T(0));
-  }
+  template <class T> WEFT_FN bool operator()(T a, T b) const { return (a != T(0)) | (b != T(0)); }
 };
 struct LogicalXor {
   template <class T> WEFT_FN bool operator()(T a, T b) const { return (a != T(0)) != (b != T(0)); }

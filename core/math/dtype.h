@@ -12,7 +12,18 @@ namespace weft {
 
 // The order is that of promotion: within a category the later type wins.
 enum class DType : unsigned char {
-  Bool, UInt8, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64, Complex64, Complex128,
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128,
 };
 inline constexpr int kDTypes = 12;
 

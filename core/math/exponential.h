@@ -14,8 +14,14 @@ namespace weft::math {
 
 // exp(x) = 2^k (1 + y + y_lo), k as an integer and |y| < 0.42.
 template <class T> struct ExpReduced;
-template <> struct ExpReduced<float> { float y, y_lo; int k; };
-template <> struct ExpReduced<double> { double y, y_lo; Int64 k; };
+template <> struct ExpReduced<float> {
+  float y, y_lo;
+  int k;
+};
+template <> struct ExpReduced<double> {
+  double y, y_lo;
+  Int64 k;
+};
 
 // x is clamped to where 2^k is 0 or infinite by a wide margin; NaN goes through.
 WEFT_FN float clamp_exponent(float x) {
@@ -35,8 +41,7 @@ WEFT_FN ExpReduced<float> exp_reduce(float x, float x_lo = 0.0f) {
   const float low = fma(-n, -0x1.05c61p-29f, x_lo);
   const Pair<float> r_pair = fast_two_sum(coarse, low);
   const float r = r_pair.hi;
-  const float q = poly(r, 0x1p-1f, 0x1.55552cp-3f, 0x1.555502p-5f, 0x1.11564p-7f, 0x1.6d2d7cp-10f,
-      0x1.39ca6ep-13f);
+  const float q = poly(r, 0x1p-1f, 0x1.55552cp-3f, 0x1.555502p-5f, 0x1.11564p-7f, 0x1.6d2d7cp-10f, 0x1.39ca6ep-13f);
   const float tail = fma(r * r, q, r_pair.lo);
   const float y = r + tail;
   return {y, tail - (y - r), static_cast<int>(bits_of(shifted) - 0x4b400000u)};
@@ -50,9 +55,9 @@ WEFT_FN ExpReduced<double> exp_reduce(double x, double x_lo = 0.0) {
   const double low = fma(-n, 0x1.abc9e3b39803fp-56, x_lo);
   const Pair<double> r_pair = fast_two_sum(coarse, low);
   const double r = r_pair.hi;
-  const double q = poly(r, 0x1p-1, 0x1.555555555555dp-3, 0x1.555555555556bp-5,
-      0x1.111111110e589p-7, 0x1.6c16c16c0b4f5p-10, 0x1.a01a01b5c68fcp-13, 0x1.a01a01df77426p-16,
-      0x1.71ddeb431b801p-19, 0x1.27e465f387ff3p-22, 0x1.af731fc69db88p-26, 0x1.201c174ddcd69p-29);
+  const double q = poly(r, 0x1p-1, 0x1.555555555555dp-3, 0x1.555555555556bp-5, 0x1.111111110e589p-7,
+                        0x1.6c16c16c0b4f5p-10, 0x1.a01a01b5c68fcp-13, 0x1.a01a01df77426p-16, 0x1.71ddeb431b801p-19,
+                        0x1.27e465f387ff3p-22, 0x1.af731fc69db88p-26, 0x1.201c174ddcd69p-29);
   const double tail = fma(r * r, q, r_pair.lo);
   const double y = r + tail;
   return {y, tail - (y - r), static_cast<Int64>(bits_of(shifted) - 0x4338000000000000u)};
@@ -136,8 +141,8 @@ template <class T> WEFT_FN T log_edges(T x, T result) {
 WEFT_FN float log_sum(float x, float x_lo) {  // log(x + x_lo), x_lo below x's last place
   const LogReduced<float> a = log_reduce(x);
   const float f = (a.m - 1.0f) + x_lo * a.two_to_minus_k;
-  const float p = poly(f, 0x1.555506p-2f, -0x1.fffedep-3f, 0x1.99d088p-3f, -0x1.55a196p-3f,
-      0x1.1ecf84p-3f, -0x1.f299e6p-4f, 0x1.1e91dap-3f, -0x1.092734p-3f);
+  const float p = poly(f, 0x1.555506p-2f, -0x1.fffedep-3f, 0x1.99d088p-3f, -0x1.55a196p-3f, 0x1.1ecf84p-3f,
+                       -0x1.f299e6p-4f, 0x1.1e91dap-3f, -0x1.092734p-3f);
   const float square = f * f;
   const float tail = fma(square, fma(f, p, -0.5f), a.k * -0x1.05c61p-29f);
   const float whole = fma(a.k, 0x1.62e43p-1f, f);
@@ -158,9 +163,10 @@ WEFT_FN Pair<double> log_pair(double x, double x_lo) {
   const double s_lo = (fma(-s, d, f.hi) + fma(-s, d_lo, f.lo)) * inverse;
   const double z = s * s;
   const double z_lo = fma(s, s, -z) + 2.0 * s * s_lo;
-  const double series = z * z * poly(z, 0x1.999999999999ap-3, 0x1.2492492492358p-3,
-      0x1.c71c71c747f7fp-4, 0x1.745d172d4dcacp-4, 0x1.3b13b940374e5p-4, 0x1.110f73a954a48p-4,
-      0x1.e249ba1523568p-5, 0x1.a741f08941b99p-5, 0x1.da6694e5c0681p-5);
+  const double series = z * z *
+                        poly(z, 0x1.999999999999ap-3, 0x1.2492492492358p-3, 0x1.c71c71c747f7fp-4, 0x1.745d172d4dcacp-4,
+                             0x1.3b13b940374e5p-4, 0x1.110f73a954a48p-4, 0x1.e249ba1523568p-5, 0x1.a741f08941b99p-5,
+                             0x1.da6694e5c0681p-5);
   constexpr double kThird = 0x1.5555555555555p-2, kThirdLo = 0x1.5555555555555p-56;
   const double third = z * kThird;
   const double third_lo = fma(z, kThird, -third) + fma(z, kThirdLo, z_lo * kThird);
@@ -175,9 +181,7 @@ WEFT_FN Pair<double> log_pair(double x, double x_lo) {
   return fast_two_sum(sum.hi, sum.lo + fma(a.k, 0x1.ef35793c7673p-45, 2.0 * half_lo));
 }
 
-WEFT_FN double log_sum(double x, double x_lo) {
-  return log_edges(x, log_pair(x, x_lo).hi);
-}
+WEFT_FN double log_sum(double x, double x_lo) { return log_edges(x, log_pair(x, x_lo).hi); }
 WEFT_FN double log(double x) { return log_sum(x, 0.0); }
 
 // log(x + x_lo) times a constant given as a pair.
@@ -187,12 +191,8 @@ WEFT_FN double log_times(double x, double x_lo, Pair<double> factor) {
   const double rest = fma(p.hi, factor.hi, -product) + fma(p.hi, factor.lo, p.lo * factor.hi);
   return log_edges(x, product + rest);
 }
-WEFT_FN double log2(double x) {
-  return log_times(x, 0.0, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56});
-}
-WEFT_FN double log10(double x) {
-  return log_times(x, 0.0, {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57});
-}
+WEFT_FN double log2(double x) { return log_times(x, 0.0, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56}); }
+WEFT_FN double log10(double x) { return log_times(x, 0.0, {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57}); }
 
 template <class T> WEFT_FN T log1p(T x) {
   const Pair<T> sum = two_sum(T(1), x);
@@ -271,9 +271,7 @@ struct Pow {
   }
 };
 struct Hypot {
-  template <class T> WEFT_FN T operator()(T a, T b) const {
-    return static_cast<T>(hypot(double(a), double(b)));
-  }
+  template <class T> WEFT_FN T operator()(T a, T b) const { return static_cast<T>(hypot(double(a), double(b))); }
 };
 
 // log(exp(a) + exp(b)) and the same in base 2.
@@ -290,8 +288,7 @@ struct Logaddexp2 {
     const double larger = a > b ? a : b;
     const double ratio = exp2(-abs(double(a) - double(b)));
     const Pair<double> sum = two_sum(1.0, ratio);
-    const double fraction =
-        log_times(sum.hi, sum.lo, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56});
+    const double fraction = log_times(sum.hi, sum.lo, {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56});
     const T result = static_cast<T>(larger + fraction);
     const bool equal_infinities = (a == b) & !is_finite(a);
     return equal_infinities ? a : is_nan(a) | is_nan(b) ? nan<T>() : result;

@@ -8,11 +8,11 @@ namespace weft::math {
 
 // x (log Gamma(2 + x) / x) for |x| <= 1/2.
 WEFT_FN double lgamma_near_2(double x) {
-  return x * poly(x, 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa8p-2, -0x1.13e001a557520p-4,
-      0x1.51322ac7d6f6cp-6, -0x1.e404fc21ee9f7p-8, 0x1.7add6eb0176e2p-9, -0x1.38ac5bef6dd86p-10,
-      0x1.0b36ae8ba2158p-11, -0x1.d3fd72e8275dbp-13, 0x1.a12820f5e1d9bp-14, -0x1.78d786acfd128p-15,
-      0x1.57ff1a32ac7e7p-16, -0x1.3d7252b8b4451p-17, 0x1.26c15947ac281p-18, -0x1.06ca26e170d80p-19,
-      0x1.e514fb749084fp-21, -0x1.49bba047274c2p-21, 0x1.3b636d7b45982p-22, 0x1.db58c2b592f57p-26);
+  return x * poly(x, 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa8p-2, -0x1.13e001a557520p-4, 0x1.51322ac7d6f6cp-6,
+                  -0x1.e404fc21ee9f7p-8, 0x1.7add6eb0176e2p-9, -0x1.38ac5bef6dd86p-10, 0x1.0b36ae8ba2158p-11,
+                  -0x1.d3fd72e8275dbp-13, 0x1.a12820f5e1d9bp-14, -0x1.78d786acfd128p-15, 0x1.57ff1a32ac7e7p-16,
+                  -0x1.3d7252b8b4451p-17, 0x1.26c15947ac281p-18, -0x1.06ca26e170d80p-19, 0x1.e514fb749084fp-21,
+                  -0x1.49bba047274c2p-21, 0x1.3b636d7b45982p-22, 0x1.db58c2b592f57p-26);
 }
 
 WEFT_FN double lgamma_of_positive(double x) {
@@ -29,9 +29,8 @@ WEFT_FN double lgamma_of_positive(double x) {
   // Stirling: (x - 1/2) (log x - 1) + log(2 pi) / 2 - 1/2 + 1/(12 x) - ...
   const Pair<double> l = log_pair(x, 0.0);
   const double inverse = 1.0 / x;
-  const double series =
-      inverse * poly(inverse * inverse, 1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188,
-                     -691.0 / 360360, 1.0 / 156, -3617.0 / 122400, 43867.0 / 244188);
+  const double series = inverse * poly(inverse * inverse, 1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188,
+                                       -691.0 / 360360, 1.0 / 156, -3617.0 / 122400, 43867.0 / 244188);
   const Pair<double> less_one = two_sum(l.hi, -1.0);
   const Pair<double> main = two_product(x - 0.5, less_one.hi);
   const double rest = fma(x - 0.5, less_one.lo + l.lo, main.lo) + (0x1.acfe390c97d69p-2 + series);
@@ -64,8 +63,8 @@ WEFT_FN double digamma_of_positive(double x) {
   }
   const double inverse = 1.0 / moved.hi;
   const double z = inverse * inverse;
-  const double series = z * poly(z, -1.0 / 12, 1.0 / 120, -1.0 / 252, 1.0 / 240, -1.0 / 132,
-                                 691.0 / 32760, -1.0 / 12, 3617.0 / 8160);
+  const double series =
+      z * poly(z, -1.0 / 12, 1.0 / 120, -1.0 / 252, 1.0 / 240, -1.0 / 132, 691.0 / 32760, -1.0 / 12, 3617.0 / 8160);
   const Pair<double> l = log_pair(moved.hi, moved.lo);
   const Pair<double> main = two_sum(l.hi, sum.hi);
   return main.hi + (main.lo + (l.lo + sum.lo + (series - 0.5 * inverse)));
@@ -92,8 +91,8 @@ WEFT_FN double trigamma_of_positive(double x) {
   }
   const double inverse = 1.0 / x;
   const double z = inverse * inverse;
-  const double series = poly(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730,
-                             7.0 / 6, -3617.0 / 510);
+  const double series =
+      poly(z, 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510);
   return sum + (inverse + (0.5 * z + z * inverse * series));
 }
 WEFT_FN double trigamma(double x) {
@@ -109,8 +108,8 @@ WEFT_FN double trigamma(double x) {
 // The sum of (a + k)^-s over k >= 0 by the Euler-Maclaurin formula, for an a that is large beside s.
 WEFT_FN double power_sum_from(double a, double s) {
   // B(2j) / (2j)!
-  constexpr double kBernoulli[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160,
-                                   -691.0 / 1307674368000.0, 1.0 / 74724249600.0};
+  constexpr double kBernoulli[] = {
+      1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0};
   const double power = pow(a, -s);
   double rest = power * (a / (s - 1.0) + 0.5);
   double factor = power * s / a;
@@ -154,24 +153,16 @@ WEFT_FN double polygamma(int n, double x) {
 
 struct Polygamma {  // the n-th derivative of digamma
   int n;
-  template <class T> WEFT_FN T operator()(T x) const {
-    return static_cast<T>(polygamma(n, double(x)));
-  }
+  template <class T> WEFT_FN T operator()(T x) const { return static_cast<T>(polygamma(n, double(x))); }
 };
 struct Lgamma {
-  template <class T> WEFT_FN T operator()(T x) const {
-    return static_cast<T>(lgamma(double(x)));
-  }
+  template <class T> WEFT_FN T operator()(T x) const { return static_cast<T>(lgamma(double(x))); }
 };
 struct Digamma {
-  template <class T> WEFT_FN T operator()(T x) const {
-    return static_cast<T>(digamma(double(x)));
-  }
+  template <class T> WEFT_FN T operator()(T x) const { return static_cast<T>(digamma(double(x))); }
 };
 struct Trigamma {
-  template <class T> WEFT_FN T operator()(T x) const {
-    return static_cast<T>(trigamma(double(x)));
-  }
+  template <class T> WEFT_FN T operator()(T x) const { return static_cast<T>(trigamma(double(x))); }
 };
 
 }  // namespace weft::math

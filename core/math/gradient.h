@@ -84,16 +84,13 @@ struct SoftplusGrad {
 struct EluGrad {
   double alpha, scale, input_scale;
   template <class T> WEFT_FN T operator()(T g, T x) const {
-    const T negative =
-        exp(x * static_cast<T>(input_scale)) * static_cast<T>(alpha * scale * input_scale);
+    const T negative = exp(x * static_cast<T>(input_scale)) * static_cast<T>(alpha * scale * input_scale);
     return g * (x > 0 ? static_cast<T>(scale) : negative);
   }
 };
 struct LeakyReluGrad {
   double negative_slope;
-  template <class T> WEFT_FN T operator()(T g, T x) const {
-    return x > 0 ? g : g * static_cast<T>(negative_slope);
-  }
+  template <class T> WEFT_FN T operator()(T g, T x) const { return x > 0 ? g : g * static_cast<T>(negative_slope); }
 };
 
 }  // namespace weft::math

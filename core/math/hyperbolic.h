@@ -22,9 +22,9 @@ template <class T> WEFT_FN T tanh(T x) {
 WEFT_FN double sinh(double x) {
   const double a = abs(x);
   const double z = a * a;
-  const double series = poly(z, 0x1.5555555555555p-3, 0x1.111111111119bp-7, 0x1.a01a01a007361p-13,
-      0x1.71de3a68cf723p-19, 0x1.ae644123cf66ep-26, 0x1.61314c5e309c5p-33, 0x1.a6660e7970592p-41,
-      0x1.d2811867fbc50p-48);
+  const double series =
+      poly(z, 0x1.5555555555555p-3, 0x1.111111111119bp-7, 0x1.a01a01a007361p-13, 0x1.71de3a68cf723p-19,
+           0x1.ae644123cf66ep-26, 0x1.61314c5e309c5p-33, 0x1.a6660e7970592p-41, 0x1.d2811867fbc50p-48);
   const double small = fma(a * z, series, a);
   const auto e = exp_reduce(clamp_exponent(a));
   const double p = (1.0 + e.y) * 0.5;
@@ -54,9 +54,7 @@ WEFT_FN double asinh(double x) {
   const double a = abs(x);
   return copysign(a < 0x1p-28 ? a : log_of_sum_with_root(a, 1.0), x);
 }
-WEFT_FN double acosh(double x) {
-  return x >= 1.0 ? log_of_sum_with_root(x, -1.0) : nan<double>();
-}
+WEFT_FN double acosh(double x) { return x >= 1.0 ? log_of_sum_with_root(x, -1.0) : nan<double>(); }
 WEFT_FN double atanh(double x) {
   const double a = abs(x);
   const Pair<double> ratio = quotient_pair(two_sum(1.0, a), two_sum(1.0, -a));

@@ -48,12 +48,8 @@ WEFT_FN constexpr Int64 wide_steps(Int64 n) { return (n + 1) / 2; }
 WEFT_FN UInt64 wide_word(UInt32 high, UInt32 low) { return static_cast<UInt64>(high) << 32 | low; }
 
 // Multiples of 2^-24 and of 2^-53 in [0, 1).
-WEFT_FN float unit_float(UInt32 word) {
-  return static_cast<float>(static_cast<int>(word >> 8)) * 0x1p-24f;
-}
-WEFT_FN double unit_double(UInt64 word) {
-  return static_cast<double>(static_cast<Int64>(word >> 11)) * 0x1p-53;
-}
+WEFT_FN float unit_float(UInt32 word) { return static_cast<float>(static_cast<int>(word >> 8)) * 0x1p-24f; }
+WEFT_FN double unit_double(UInt64 word) { return static_cast<double>(static_cast<Int64>(word >> 11)) * 0x1p-53; }
 
 template <class T> struct Uniform {  // in [from, to), or from where rounding would give `to`
   T from, to;
@@ -67,8 +63,7 @@ template <class T> struct Uniform {  // in [from, to), or from where rounding wo
 template <class T> struct NormalPair {
   T mean, deviation;
   WEFT_FN void operator()(T first, T second, T* even, T* odd) const {
-    const T radius =
-        math::sqrt(T(-2) * math::log(T(1) - first));  // the logarithm's argument is > 0
+    const T radius = math::sqrt(T(-2) * math::log(T(1) - first));  // the logarithm's argument is > 0
     const T angle = T(6.283185307179586476925) * second;
     // The angle is below 2 pi: the fast reduction is exact enough.
     *even = mean + deviation * (radius * math::Cos().fast(angle));

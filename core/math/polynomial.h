@@ -8,9 +8,7 @@ namespace weft::math {
 
 // c0 + x (c1 + x (c2 + ...))
 template <class T> WEFT_FN T poly(T, T c0) { return c0; }
-template <class T, class... Rest> WEFT_FN T poly(T x, T c0, Rest... rest) {
-  return fma(x, poly(x, rest...), c0);
-}
+template <class T, class... Rest> WEFT_FN T poly(T x, T c0, Rest... rest) { return fma(x, poly(x, rest...), c0); }
 
 template <class T> struct Pair { T hi, lo; };
 
@@ -56,11 +54,7 @@ template <class T> WEFT_FN Pair<T> sqrt_pair(Pair<T> x) {
 }
 
 // 2^k for a k within the normal exponents.
-WEFT_FN float power_of_two(float, int k) {
-  return from_bits(static_cast<UInt32>(k + 127) << 23);
-}
-WEFT_FN double power_of_two(double, Int64 k) {
-  return from_bits(static_cast<UInt64>(k + 1023) << 52);
-}
+WEFT_FN float power_of_two(float, int k) { return from_bits(static_cast<UInt32>(k + 127) << 23); }
+WEFT_FN double power_of_two(double, Int64 k) { return from_bits(static_cast<UInt64>(k + 1023) << 52); }
 
 }  // namespace weft::math

@@ -133,15 +133,11 @@ struct SumOfSquaresAround : Sum {
 // For the index of the largest (smallest): does x take the place of an earlier one?
 struct Greater {
   using Extreme = Max;
-  template <class T> WEFT_FN static bool replaces(T x, T best) {
-    return (x > best) | ((x != x) & (best == best));
-  }
+  template <class T> WEFT_FN static bool replaces(T x, T best) { return (x > best) | ((x != x) & (best == best)); }
 };
 struct Less {
   using Extreme = Min;
-  template <class T> WEFT_FN static bool replaces(T x, T best) {
-    return (x < best) | ((x != x) & (best == best));
-  }
+  template <class T> WEFT_FN static bool replaces(T x, T best) { return (x < best) | ((x != x) & (best == best)); }
 };
 
 }  // namespace weft::reduction

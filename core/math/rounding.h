@@ -56,9 +56,7 @@ struct Rad2deg {
 struct NanToNum {
   double nan, posinf, neginf;
   template <class T> WEFT_FN T operator()(T x) const {
-    const T finite = x == infinity<T>()    ? static_cast<T>(posinf)
-                     : x == -infinity<T>() ? static_cast<T>(neginf)
-                                           : x;
+    const T finite = x == infinity<T>() ? static_cast<T>(posinf) : x == -infinity<T>() ? static_cast<T>(neginf) : x;
     return is_nan(x) ? static_cast<T>(nan) : finite;
   }
 };

@@ -44,11 +44,26 @@ WEFT_FN Reduced<double> reduce_fast(double x) {
 // The binary digits of 2/pi, after one word of zeros.
 WEFT_TABLE UInt64 kTwoOverPi[21] = {
     0,
-    0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u,
-    0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u,
-    0xe99c7026b45f7e41u, 0x3991d639835339f4u, 0x9c845f8bbdf9283bu, 0x1ff897ffde05980fu,
-    0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u, 0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu,
-    0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du,
+    0xa2f9836e4e441529u,
+    0xfc2757d1f534ddc0u,
+    0xdb6295993c439041u,
+    0xfe5163abdebbc561u,
+    0xb7246e3a424dd2e0u,
+    0x06492eea09d1921cu,
+    0xfe1deb1cb129a73eu,
+    0xe88235f52ebb4484u,
+    0xe99c7026b45f7e41u,
+    0x3991d639835339f4u,
+    0x9c845f8bbdf9283bu,
+    0x1ff897ffde05980fu,
+    0xef2f118b5a0a6d1fu,
+    0x6d367ecf27cb09b7u,
+    0x4f463f669e5fea2du,
+    0x7527bac7ebe5f17bu,
+    0x3d0739f78a5292eau,
+    0x6bfb5fb11f8d5d08u,
+    0x56033046fc7b6babu,
+    0xf0cfbc209af4361du,
 };
 
 WEFT_FN UInt64 digits_of_two_over_pi(int first_bit) {  // 64 of them
@@ -126,16 +141,15 @@ WEFT_FN float cos_kernel(float r, float r_lo) {
 }
 WEFT_FN Pair<double> sin_pair(double r, double r_lo) {
   const double z = r * r;
-  const double series = poly(z, -0x1.5555555555555p-3, 0x1.1111111111069p-7,
-      -0x1.a01a019ffe51ep-13, 0x1.71de3a33a4a9dp-19, -0x1.ae642c50091e6p-26, 0x1.6109bc19b4cfep-33,
-      -0x1.9ffcac13fc6f8p-41);
+  const double series =
+      poly(z, -0x1.5555555555555p-3, 0x1.1111111111069p-7, -0x1.a01a019ffe51ep-13, 0x1.71de3a33a4a9dp-19,
+           -0x1.ae642c50091e6p-26, 0x1.6109bc19b4cfep-33, -0x1.9ffcac13fc6f8p-41);
   return fast_two_sum(r, fma(r * z, series, fma(-0.5 * z, r_lo, r_lo)));
 }
 WEFT_FN Pair<double> cos_pair(double r, double r_lo) {
   const double z = r * r;
-  const double series = poly(z, 0x1.555555555554cp-5, -0x1.6c16c16c15210p-10,
-      0x1.a01a019cbcd95p-16, -0x1.27e4f81045c68p-22, 0x1.1ee9ef52e1845p-29,
-      -0x1.8fb001a45397fp-37);
+  const double series = poly(z, 0x1.555555555554cp-5, -0x1.6c16c16c15210p-10, 0x1.a01a019cbcd95p-16,
+                             -0x1.27e4f81045c68p-22, 0x1.1ee9ef52e1845p-29, -0x1.8fb001a45397fp-37);
   const double half = 0.5 * z;
   const double whole = 1.0 - half;
   return fast_two_sum(whole, ((1.0 - whole) - half) + fma(z * z, series, -r * r_lo));
@@ -158,9 +172,7 @@ WEFT_FN double tan_reduced(Reduced<double> a) {
   return odd ? quotient_rounded<double>({-c.hi, -c.lo}, s) : quotient_rounded(s, c);
 }
 
-WEFT_FN Reduced<double> reduce(double x) {
-  return abs(x) < fast_angle_limit(x) ? reduce_fast(x) : reduce_slow(x);
-}
+WEFT_FN Reduced<double> reduce(double x) { return abs(x) < fast_angle_limit(x) ? reduce_fast(x) : reduce_slow(x); }
 
 // Infinity is slow, too; NaN takes either path to NaN.
 struct AngleOfAnySize {
@@ -169,9 +181,7 @@ struct AngleOfAnySize {
 };
 
 struct Sin : AngleOfAnySize {
-  template <class T> WEFT_FN T fast(T x) const {
-    return x == 0 ? x : sin_reduced(reduce_fast(x));
-  }
+  template <class T> WEFT_FN T fast(T x) const { return x == 0 ? x : sin_reduced(reduce_fast(x)); }
   template <class T> WEFT_FN T slow(T x) const {
     return is_finite(x) ? static_cast<T>(sin_reduced(reduce(x))) : nan<T>();
   }
@@ -201,8 +211,7 @@ WEFT_FN Reduced<double> reduce_half_turns(double x) {  // the angle pi x
   const double rest = fma(n, -0.5, x);  // exact
   const Pair<double> r = two_product(rest, 0x1.921fb54442d18p+1);
   const double quadrant = n - 4.0 * floor(n * 0.25);
-  return {r.hi, fma(rest, 0x1.1a62633145c07p-53, r.lo),
-          static_cast<UInt32>(bits_of(quadrant + 0x1.8p52))};
+  return {r.hi, fma(rest, 0x1.1a62633145c07p-53, r.lo), static_cast<UInt32>(bits_of(quadrant + 0x1.8p52))};
 }
 WEFT_FN double sinpi(double x) { return sin_reduced(reduce_half_turns(x)); }
 
@@ -226,12 +235,12 @@ WEFT_FN Pair<double> atan_ratio(double n, double d) {
   const double q = n / d;
   const double q_lo = d < infinity<double>() ? fma(-q, d, n) / d : 0.0;
   const double z = q * q;
-  const double series = poly(z, -0x1.5555555555526p-2, 0x1.99999999955b0p-3, -0x1.249249237f461p-3,
-      0x1.c71c717fcb47fp-4, -0x1.745d11ae2c71cp-4, 0x1.3b136696fa82bp-4, -0x1.110e510de1e9dp-4,
-      0x1.e1bba54b48329p-5, -0x1.ae5e6de1a9014p-5, 0x1.82dac7852bc86p-5, -0x1.59a3d60574c4ep-5,
-      0x1.2c2e0ae2dcc63p-5, -0x1.e9f90f530f76fp-6, 0x1.683b9727cbe85p-6, -0x1.c78d96c658eacp-7,
-      0x1.d7b613511df3ep-8, -0x1.7a367c783e234p-9, 0x1.b3f675c427f8ep-11, -0x1.3f329a1965599p-13,
-      0x1.bbe7c7e697310p-17);
+  const double series =
+      poly(z, -0x1.5555555555526p-2, 0x1.99999999955b0p-3, -0x1.249249237f461p-3, 0x1.c71c717fcb47fp-4,
+           -0x1.745d11ae2c71cp-4, 0x1.3b136696fa82bp-4, -0x1.110e510de1e9dp-4, 0x1.e1bba54b48329p-5,
+           -0x1.ae5e6de1a9014p-5, 0x1.82dac7852bc86p-5, -0x1.59a3d60574c4ep-5, 0x1.2c2e0ae2dcc63p-5,
+           -0x1.e9f90f530f76fp-6, 0x1.683b9727cbe85p-6, -0x1.c78d96c658eacp-7, 0x1.d7b613511df3ep-8,
+           -0x1.7a367c783e234p-9, 0x1.b3f675c427f8ep-11, -0x1.3f329a1965599p-13, 0x1.bbe7c7e697310p-17);
   return {q, fma(q * z, series, q_lo / (1.0 + z))};
 }
 WEFT_FN double atan(double x) {
@@ -261,10 +270,11 @@ WEFT_FN double atan2(double y, double x) {
 
 // asin(s) - s for s^2 = z up to a quarter.
 WEFT_FN double asin_tail(double s, double z) {
-  return s * z * poly(z, 0x1.5555555555577p-3, 0x1.333333332e10ap-4, 0x1.6db6db721550ap-5,
-      0x1.f1c71a9391331p-6, 0x1.6e8bdf0d90289p-6, 0x1.1c49ecd0a8700p-6, 0x1.ca1fea08b6f9dp-7,
-      0x1.75825dd996ed1p-7, 0x1.614f6357bb257p-7, 0x1.e4ca2beaf9f7bp-9, 0x1.63fba47dffdf3p-6,
-      -0x1.5889b620637bep-6, 0x1.0b7437bbd3dedp-5);
+  return s * z *
+         poly(z, 0x1.5555555555577p-3, 0x1.333333332e10ap-4, 0x1.6db6db721550ap-5, 0x1.f1c71a9391331p-6,
+              0x1.6e8bdf0d90289p-6, 0x1.1c49ecd0a8700p-6, 0x1.ca1fea08b6f9dp-7, 0x1.75825dd996ed1p-7,
+              0x1.614f6357bb257p-7, 0x1.e4ca2beaf9f7bp-9, 0x1.63fba47dffdf3p-6, -0x1.5889b620637bep-6,
+              0x1.0b7437bbd3dedp-5);
 }
 WEFT_FN double asin(double x) {
   const double a = abs(x);
@@ -304,9 +314,7 @@ struct Atan {
   template <class T> WEFT_FN T operator()(T x) const { return static_cast<T>(atan(double(x))); }
 };
 struct Atan2 {
-  template <class T> WEFT_FN T operator()(T y, T x) const {
-    return static_cast<T>(atan2(double(y), double(x)));
-  }
+  template <class T> WEFT_FN T operator()(T y, T x) const { return static_cast<T>(atan2(double(y), double(x))); }
 };
 
 }  // namespace weft::math

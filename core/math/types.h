@@ -58,9 +58,7 @@ WEFT_FN Half float_to_half(float x) {
   return Half{static_cast<unsigned short>(bits | sign)};
 }
 
-WEFT_FN float bfloat16_to_float(BFloat16 b) {
-  return from_bits(static_cast<UInt32>(b.bits) << 16);
-}
+WEFT_FN float bfloat16_to_float(BFloat16 b) { return from_bits(static_cast<UInt32>(b.bits) << 16); }
 
 WEFT_FN BFloat16 float_to_bfloat16(float x) {
   const UInt32 u = bits_of(x);
@@ -116,9 +114,7 @@ template <> struct Narrow<Half> {
   template <class T> WEFT_FN static Half from(T x) { return float_to_half(static_cast<float>(x)); }
 };
 template <> struct Narrow<BFloat16> {
-  template <class T> WEFT_FN static BFloat16 from(T x) {
-    return float_to_bfloat16(static_cast<float>(x));
-  }
+  template <class T> WEFT_FN static BFloat16 from(T x) { return float_to_bfloat16(static_cast<float>(x)); }
 };
 template <> struct Narrow<Complex64> {
   template <class T> WEFT_FN static Complex64 from(T x) { return {static_cast<float>(x), 0.0f}; }

@@ -64,14 +64,14 @@ Tensor sigmoid(const Tensor& a) { return call(op_Sigmoid, Sigmoid{}, a); }
   };                                                                              \
   WEFT_OP(Struct);
 
-#define WEFT_ACTIVATION(Struct, name, source)                                                            \
-  struct Struct {                                                                                        \
-    static constexpr Schema schema{source};                                                              \
-    static constexpr Pointwise pointwise{Elementwise::name};                                             \
-    static constexpr uint32_t traits = kExactOut;                                                        \
-    static constexpr Saves saves{{input(0)}};                                                            \
+#define WEFT_ACTIVATION(Struct, name, source)                                                                 \
+  struct Struct {                                                                                             \
+    static constexpr Schema schema{source};                                                                   \
+    static constexpr Pointwise pointwise{Elementwise::name};                                                  \
+    static constexpr uint32_t traits = kExactOut;                                                             \
+    static constexpr Saves saves{{input(0)}};                                                                 \
     static void vjp(Backward& b) { b.set(0, call(op_##Struct##Grad, Struct##Grad{}, b.grad(), b.input(0))); } \
-  };                                                                                                     \
+  };                                                                                                          \
   WEFT_OP(Struct);
 
 WEFT_INPUT_GRADIENT(LogSigmoidGrad, log_sigmoid_grad, neg(logistic_slope(sigmoid(x))))

@@ -14,9 +14,7 @@ struct AlongDim {
   int64_t size;
 
   AlongDim(const Tensor& t, int64_t given_dim)
-      : self(t),
-        dim(static_cast<int>(wrap_dim(given_dim, t.ndim()))),
-        size(t.ndim() == 0 ? 1 : t.size(dim)) {
+      : self(t), dim(static_cast<int>(wrap_dim(given_dim, t.ndim()))), size(t.ndim() == 0 ? 1 : t.size(dim)) {
     self.at_least_1d();
   }
 };
@@ -24,9 +22,7 @@ struct AlongDim {
 // Positions along a dimension; negative ones are refused.
 inline Tensor checked_index(const Tensor& index, const AlongDim& target, ErrorKind kind) {
   Tensor wide = long_index(index);
-  if (const auto bad = position_outside(wide, target.size)) {
-    fail_out_of_bounds(kind, *bad, target.dim, target.size);
-  }
+  if (const auto bad = position_outside(wide, target.size)) { fail_out_of_bounds(kind, *bad, target.dim, target.size); }
   return wide;
 }
 

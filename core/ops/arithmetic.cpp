@@ -15,12 +15,14 @@ namespace {
 void refuse_bool_subtraction(Inputs in) {
   const bool first = in[0].dtype() == DType::Bool, second = in[1].dtype() == DType::Bool;
   if (first && second) {
-    fail("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-         "`logical_xor()` operator instead.");
+    fail(
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
   }
   if (first || second) {
-    fail("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
-         "a mask, use the `~` or `logical_not()` operator instead.");
+    fail(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
+        "a mask, use the `~` or `logical_not()` operator instead.");
   }
 }
 
@@ -135,8 +137,9 @@ struct Neg {
 
   void check(Inputs in) const {
     if (in[0].dtype() == DType::Bool) {
-      fail("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
-           "mask, use the `~` or `logical_not()` operator instead.");
+      fail(
+          "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+          "mask, use the `~` or `logical_not()` operator instead.");
     }
   }
   static void vjp(Backward& b) { b.set(0, neg(b.grad())); }
@@ -183,16 +186,16 @@ struct Div {
 WEFT_OP(Div);
 
 // Quotients rounded down, and towards zero. Both are steps: their gradient is zero.
-#define WEFT_ROUNDED_QUOTIENT(Struct, source, kernel)                    \
-  struct Struct {                                                        \
-    static constexpr Schema schema{source};                              \
-    static constexpr Pointwise pointwise{Elementwise::kernel};           \
-    static void check_values(Inputs in) { refuse_zero_divisor(in); }     \
-    static void vjp(Backward& b) {                                       \
-      if (b.needs(0)) b.set(0, zeros_like(b.grad()));                    \
-      if (b.needs(1)) b.set(1, zeros_like(b.grad()));                    \
-    }                                                                    \
-  };                                                                     \
+#define WEFT_ROUNDED_QUOTIENT(Struct, source, kernel)                \
+  struct Struct {                                                    \
+    static constexpr Schema schema{source};                          \
+    static constexpr Pointwise pointwise{Elementwise::kernel};       \
+    static void check_values(Inputs in) { refuse_zero_divisor(in); } \
+    static void vjp(Backward& b) {                                   \
+      if (b.needs(0)) b.set(0, zeros_like(b.grad()));                \
+      if (b.needs(1)) b.set(1, zeros_like(b.grad()));                \
+    }                                                                \
+  };                                                                 \
   WEFT_OP(Struct);
 
 WEFT_ROUNDED_QUOTIENT(FloorDivide, "floor_divide(Tensor|Scalar self, Tensor|Scalar other) -> Tensor", div_floor)
@@ -361,7 +364,8 @@ struct Hypot {
     // The corner at (0, 0) has the gradient 0, as abs has.
     const Tensor y = b.output();
     const Tensor length = where(eq(y, number(int64_t{0})), number(int64_t{1}), y);
-    for (int i = 0; i < 2; ++i) if (b.needs(i)) b.set(i, b.grad() * (b.input(i) / length));
+    for (int i = 0; i < 2; ++i)
+      if (b.needs(i)) b.set(i, b.grad() * (b.input(i) / length));
   }
 };
 WEFT_OP(Hypot);
@@ -442,9 +446,10 @@ struct Addcdiv {
 
   void check(Inputs in) const {
     if (is_integral(in[1].dtype()) && is_integral(in[2].dtype())) {
-      fail("Integer division with addcdiv is no longer supported: it divides as div does. For the integer "
-           "quotient write (input + value * trunc(tensor1 / tensor2)).to(input.dtype), for the true one make "
-           "tensor1 a float tensor.");
+      fail(
+          "Integer division with addcdiv is no longer supported: it divides as div does. For the integer "
+          "quotient write (input + value * trunc(tensor1 / tensor2)).to(input.dtype), for the true one make "
+          "tensor1 a float tensor.");
     }
   }
   math::Addcdiv functor() const { return {as_parameter(value)}; }
@@ -465,8 +470,8 @@ void refuse_overflow(const Tensor& number, DType type) {
   const int64_t value = *number.data<int64_t>();
   const int bits = item_size(type) * 8;
   const int64_t half_range = int64_t{1} << (bits - 1);
-  const bool fits = bits == 64 || (type == DType::UInt8 ? value >= 0 && value <= 255
-                                                        : value >= -half_range && value < half_range);
+  const bool fits =
+      bits == 64 || (type == DType::UInt8 ? value >= 0 && value <= 255 : value >= -half_range && value < half_range);
   if (!fits) fail("value cannot be converted to type ", dtype_name(type), " without overflow (it is ", value, ")");
 }
 

@@ -10,13 +10,13 @@ struct BitwiseNot {
 };
 WEFT_OP(BitwiseNot);
 
-#define WEFT_INTEGER_OPERATION(Struct, kernel, source)          \
-  struct Struct {                                               \
-    static constexpr Schema schema{source};                     \
-    static constexpr Pointwise pointwise{Elementwise::kernel};  \
-    static constexpr uint32_t traits = kNeverDifferentiable;    \
-    void check(Inputs in) const { refuse_two_numbers(in); }     \
-  };                                                            \
+#define WEFT_INTEGER_OPERATION(Struct, kernel, source)         \
+  struct Struct {                                              \
+    static constexpr Schema schema{source};                    \
+    static constexpr Pointwise pointwise{Elementwise::kernel}; \
+    static constexpr uint32_t traits = kNeverDifferentiable;   \
+    void check(Inputs in) const { refuse_two_numbers(in); }    \
+  };                                                           \
   WEFT_OP(Struct);
 
 WEFT_INTEGER_OPERATION(BitwiseAnd, bitwise_and, "bitwise_and(Tensor|Scalar self, Tensor|Scalar other) -> Tensor")

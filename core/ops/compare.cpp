@@ -3,13 +3,13 @@
 
 namespace weft {
 
-#define WEFT_COMPARISON(Struct, name, Other)                                                        \
-  struct Struct {                                                                                   \
-    static constexpr Schema schema{#name "(Tensor self, " Other " other) -> Tensor"};               \
-    static constexpr Pointwise pointwise{Elementwise::name, Promote::Compare};                      \
-    static constexpr uint32_t traits = kNeverDifferentiable;                                        \
-  };                                                                                                \
-  WEFT_OP(Struct);                                                                                  \
+#define WEFT_COMPARISON(Struct, name, Other)                                          \
+  struct Struct {                                                                     \
+    static constexpr Schema schema{#name "(Tensor self, " Other " other) -> Tensor"}; \
+    static constexpr Pointwise pointwise{Elementwise::name, Promote::Compare};        \
+    static constexpr uint32_t traits = kNeverDifferentiable;                          \
+  };                                                                                  \
+  WEFT_OP(Struct);                                                                    \
   Tensor name(const Tensor& a, const Tensor& b) { return call(op_##Struct, Struct{}, a, b); }
 
 WEFT_COMPARISON(Eq, eq, "Tensor|Scalar")
@@ -22,12 +22,12 @@ WEFT_COMPARISON(LogicalAnd, logical_and, "Tensor")
 WEFT_COMPARISON(LogicalOr, logical_or, "Tensor")
 WEFT_COMPARISON(LogicalXor, logical_xor, "Tensor")
 
-#define WEFT_PREDICATE(Struct, name, out_dtype)                                     \
-  struct Struct {                                                                   \
-    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                \
-    static constexpr Pointwise pointwise{Elementwise::name, Promote::Predicate};    \
-    static constexpr uint32_t traits = kNeverDifferentiable | out_dtype;            \
-  };                                                                                \
+#define WEFT_PREDICATE(Struct, name, out_dtype)                                  \
+  struct Struct {                                                                \
+    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};             \
+    static constexpr Pointwise pointwise{Elementwise::name, Promote::Predicate}; \
+    static constexpr uint32_t traits = kNeverDifferentiable | out_dtype;         \
+  };                                                                             \
   WEFT_OP(Struct);
 
 WEFT_PREDICATE(LogicalNot, logical_not, 0)
@@ -71,36 +71,36 @@ struct Where {
 WEFT_OP(Where);
 
 // The larger and the smaller: a tie shares the gradient evenly, NaN gives it to both.
-#define WEFT_EXTREME(Struct, name, loses)                                                         \
-  struct Struct {                                                                                 \
-    static constexpr Schema schema{#name "(Tensor self, Tensor other) -> Tensor"};                \
-    static constexpr Pointwise pointwise{Elementwise::name};                                      \
-    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                     \
-    static void vjp(Backward& b) {                                                                \
-      const Tensor x = b.input(0), y = b.input(1);                                                \
-      const Tensor g = where(eq(x, y), b.grad() * 0.5, b.grad());                                 \
-      if (b.needs(0)) b.set(0, where(loses(x, y), zero(), g));                                    \
-      if (b.needs(1)) b.set(1, where(loses(y, x), zero(), g));                                    \
-    }                                                                                             \
-  };                                                                                              \
+#define WEFT_EXTREME(Struct, name, loses)                                          \
+  struct Struct {                                                                  \
+    static constexpr Schema schema{#name "(Tensor self, Tensor other) -> Tensor"}; \
+    static constexpr Pointwise pointwise{Elementwise::name};                       \
+    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};      \
+    static void vjp(Backward& b) {                                                 \
+      const Tensor x = b.input(0), y = b.input(1);                                 \
+      const Tensor g = where(eq(x, y), b.grad() * 0.5, b.grad());                  \
+      if (b.needs(0)) b.set(0, where(loses(x, y), zero(), g));                     \
+      if (b.needs(1)) b.set(1, where(loses(y, x), zero(), g));                     \
+    }                                                                              \
+  };                                                                               \
   WEFT_OP(Struct);
 
 WEFT_EXTREME(Maximum, maximum, lt)
 WEFT_EXTREME(Minimum, minimum, gt)
 
 // The same where numbers win over NaN: the first operand gets the gradient of a tie.
-#define WEFT_NUMBER_EXTREME(Struct, name, wins)                                                   \
-  struct Struct {                                                                                 \
-    static constexpr Schema schema{#name "(Tensor self, Tensor other) -> Tensor"};                \
-    static constexpr Pointwise pointwise{Elementwise::name};                                      \
-    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                     \
-    static void vjp(Backward& b) {                                                                \
-      const Tensor y = b.input(1);                                                                \
-      const Tensor first = logical_or(wins(b.input(0), y), isnan(y));                             \
-      if (b.needs(0)) b.set(0, where(first, b.grad(), zero()));                                   \
-      if (b.needs(1)) b.set(1, where(first, zero(), b.grad()));                                   \
-    }                                                                                             \
-  };                                                                                              \
+#define WEFT_NUMBER_EXTREME(Struct, name, wins)                                    \
+  struct Struct {                                                                  \
+    static constexpr Schema schema{#name "(Tensor self, Tensor other) -> Tensor"}; \
+    static constexpr Pointwise pointwise{Elementwise::name};                       \
+    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};      \
+    static void vjp(Backward& b) {                                                 \
+      const Tensor y = b.input(1);                                                 \
+      const Tensor first = logical_or(wins(b.input(0), y), isnan(y));              \
+      if (b.needs(0)) b.set(0, where(first, b.grad(), zero()));                    \
+      if (b.needs(1)) b.set(1, where(first, zero(), b.grad()));                    \
+    }                                                                              \
+  };                                                                               \
   WEFT_OP(Struct);
 
 WEFT_NUMBER_EXTREME(Fmax, fmax, ge)
@@ -128,7 +128,8 @@ namespace {
 
 void refuse_truths(Inputs in) {
   if (in[0].dtype() == DType::Bool && in[1].dtype() == DType::Bool && in[1]->has(kWrappedNumber)) {
-    fail(ErrorKind::NotImplemented, "\"clamp_scalar_cpu\" not implemented for 'Bool': bounds of a truth value have no meaning; "
+    fail(ErrorKind::NotImplemented,
+         "\"clamp_scalar_cpu\" not implemented for 'Bool': bounds of a truth value have no meaning; "
          "use logical_and or logical_or");
   }
 }
@@ -136,21 +137,21 @@ void refuse_truths(Inputs in) {
 }  // namespace
 
 // A value at its bound is inside: the gradient is its own.
-#define WEFT_ONE_BOUND(Struct, name, bound, kernel, inside, outside)                              \
-  struct Struct {                                                                                 \
-    static constexpr Schema schema{#name "(Tensor self, Tensor|Scalar " #bound ") -> Tensor"};    \
-    static constexpr Pointwise pointwise{Elementwise::kernel};                                    \
-    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                     \
-    void check(Inputs in) const {                                                                 \
-      refuse_overflow(in[1], in[0].dtype());                                                      \
-      refuse_truths(in);                                                                          \
-    }                                                                                             \
-    static void vjp(Backward& b) {                                                                \
-      const Tensor x = b.input(0), limit = b.input(1);                                            \
-      if (b.needs(0)) b.set(0, keep_where(inside(x, limit), b.grad()));                           \
-      if (b.needs(1)) b.set(1, keep_where(outside(x, limit), b.grad()));                          \
-    }                                                                                             \
-  };                                                                                              \
+#define WEFT_ONE_BOUND(Struct, name, bound, kernel, inside, outside)                           \
+  struct Struct {                                                                              \
+    static constexpr Schema schema{#name "(Tensor self, Tensor|Scalar " #bound ") -> Tensor"}; \
+    static constexpr Pointwise pointwise{Elementwise::kernel};                                 \
+    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                  \
+    void check(Inputs in) const {                                                              \
+      refuse_overflow(in[1], in[0].dtype());                                                   \
+      refuse_truths(in);                                                                       \
+    }                                                                                          \
+    static void vjp(Backward& b) {                                                             \
+      const Tensor x = b.input(0), limit = b.input(1);                                         \
+      if (b.needs(0)) b.set(0, keep_where(inside(x, limit), b.grad()));                        \
+      if (b.needs(1)) b.set(1, keep_where(outside(x, limit), b.grad()));                       \
+    }                                                                                          \
+  };                                                                                           \
   WEFT_OP(Struct);
 
 WEFT_ONE_BOUND(ClampMin, clamp_min, min, maximum, ge, lt)

@@ -20,9 +20,7 @@ struct Clone {
   static constexpr uint32_t traits = kLinear;
   std::optional<int64_t> memory_format;
 
-  void infer(Inputs in, Meta* out) const {
-    infer_copy(in[0], in[0].dtype(), memory_format, out);
-  }
+  void infer(Inputs in, Meta* out) const { infer_copy(in[0], in[0].dtype(), memory_format, out); }
   void run(Inputs in, Tensor* out) const { copy_into(out[0], in[0]); }
   static void vjp(Backward& b) { b.set(0, b.grad()); }
 };
@@ -59,8 +57,8 @@ struct Copy {
       fits = n == 1 || n == self.size(self.ndim() - d);
     }
     if (!fits) {
-      fail("The expanded size of the tensor must match the existing size: copy_ cannot broadcast ", shape_text(src.sizes()),
-           " to ", shape_text(self.sizes()));
+      fail("The expanded size of the tensor must match the existing size: copy_ cannot broadcast ",
+           shape_text(src.sizes()), " to ", shape_text(self.sizes()));
     }
     out->like(self);
   }
@@ -99,8 +97,7 @@ MemoryFormat nearest_format(const Tensor& a) {
 // A tensor that is already as it is wanted is returned itself.
 Tensor converted(const Tensor& a, DType dtype, Device device, bool copy, std::optional<int64_t> memory_format) {
   check_device(device);
-  const bool same_layout =
-      !memory_format || *memory_format == kPreserveFormat || *memory_format == nearest_format(a);
+  const bool same_layout = !memory_format || *memory_format == kPreserveFormat || *memory_format == nearest_format(a);
   if (a.dtype() == dtype && same_layout && !copy && !a->has(kWrappedNumber)) return a;
   return call(op_Cast, Cast{dtype, memory_format}, a);
 }
@@ -179,16 +176,14 @@ struct ToCuda {
 };
 WEFT_OP(ToCuda);
 
-#define WEFT_CONVERSION(Struct, name, type)                                                              \
-  struct Struct {                                                                                        \
-    static constexpr Schema schema{name "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"}; \
-    static constexpr const char* backward_name = "ToCopyBackward0";                                      \
-    std::optional<int64_t> memory_format;                                                                \
-                                                                                                         \
-    Tensor compose(Inputs in) const {                                                                    \
-      return converted(in[0], DType::type, in[0]->device, false, memory_format);                         \
-    }                                                                                                    \
-  };                                                                                                     \
+#define WEFT_CONVERSION(Struct, name, type)                                                                        \
+  struct Struct {                                                                                                  \
+    static constexpr Schema schema{name "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"};           \
+    static constexpr const char* backward_name = "ToCopyBackward0";                                                \
+    std::optional<int64_t> memory_format;                                                                          \
+                                                                                                                   \
+    Tensor compose(Inputs in) const { return converted(in[0], DType::type, in[0]->device, false, memory_format); } \
+  };                                                                                                               \
   WEFT_OP(Struct)
 
 WEFT_CONVERSION(ToBool, "bool", Bool);

@@ -19,7 +19,8 @@ namespace weft {
 // ---- contracts -------------------------------------------------------------------------------------
 
 void refuse_complex(const char* name) {
-  fail(ErrorKind::NotImplemented, name, ": complex tensors have no arithmetic in weft yet; keep real and imaginary parts in "
+  fail(ErrorKind::NotImplemented, name,
+       ": complex tensors have no arithmetic in weft yet; keep real and imaginary parts in "
        "two tensors");
 }
 
@@ -33,21 +34,23 @@ void check_options(const char* name, const CreationOptions& options, const Meta&
   check_device(out.device);
   if (is_complex(out.dtype)) refuse_complex(name);
   if (options.requires_grad && !is_differentiable(out.dtype)) {
-    fail("Only Tensors of floating point and complex dtype can require gradients (", name, " of ", dtype_name(out.dtype), ")");
+    fail("Only Tensors of floating point and complex dtype can require gradients (", name, " of ",
+         dtype_name(out.dtype), ")");
   }
 }
 
 }  // namespace
 
 void infer_created(const char* name, IntSpan sizes, const CreationOptions& options, DType dtype, Meta* out) {
-  if (sizes.size() > kMostDims) fail(name, ": a tensor can have at most ", kMostDims, " dimensions, got ", sizes.size());
+  if (sizes.size() > kMostDims)
+    fail(name, ": a tensor can have at most ", kMostDims, " dimensions, got ", sizes.size());
   checked_numel(sizes);
   out->set(options.dtype_or(dtype), options.device_or(Device{}), sizes);
   check_options(name, options, *out);
 }
 
-void infer_like(const char* name, const Tensor& model, const CreationOptions& options, std::optional<int64_t> memory_format,
-                Meta* out) {
+void infer_like(const char* name, const Tensor& model, const CreationOptions& options,
+                std::optional<int64_t> memory_format, Meta* out) {
   out->set(options.dtype_or(model.dtype()), options.device_or(model->device), model.sizes());
   check_options(name, options, *out);
   lay_out(out, memory_format.value_or(kPreserveFormat), model);
@@ -247,7 +250,8 @@ struct EmptyStrided {
     if (size.size() != stride.size()) {
       fail("dimensionality of sizes (", size.size(), ") must match dimensionality of strides (", stride.size(), ")");
     }
-    for (int64_t s : stride) if (s < 0) fail("empty_strided: strides must not be negative, got ", shape_text(stride));
+    for (int64_t s : stride)
+      if (s < 0) fail("empty_strided: strides must not be negative, got ", shape_text(stride));
     out->strided = true;
     std::copy(stride.begin(), stride.end(), out->strides);
   }
@@ -309,7 +313,8 @@ WEFT_OP(ScalarTensor);
 // ---- like another tensor ---------------------------------------------------------------------------
 
 struct EmptyLike {
-  static constexpr Schema schema{"empty_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr Schema schema{
+      "empty_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable;
   CreationOptions options;
   std::optional<int64_t> memory_format;
@@ -320,7 +325,8 @@ struct EmptyLike {
 WEFT_OP(EmptyLike);
 
 struct ZerosLike {
-  static constexpr Schema schema{"zeros_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr Schema schema{
+      "zeros_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable;
   CreationOptions options;
   std::optional<int64_t> memory_format;
@@ -331,7 +337,8 @@ struct ZerosLike {
 WEFT_OP(ZerosLike);
 
 struct OnesLike {
-  static constexpr Schema schema{"ones_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
+  static constexpr Schema schema{
+      "ones_like(Tensor self, *, Options options, MemoryFormat? memory_format=None) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable;
   CreationOptions options;
   std::optional<int64_t> memory_format;
@@ -419,7 +426,8 @@ struct NewFull {
 WEFT_OP(NewFull);
 
 struct NewEmptyStrided {
-  static constexpr Schema schema{"new_empty_strided(Tensor self, int[] size, int[] stride, *, Options options) -> Tensor"};
+  static constexpr Schema schema{
+      "new_empty_strided(Tensor self, int[] size, int[] stride, *, Options options) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable;
   Dims size, stride;
   CreationOptions options;
@@ -484,7 +492,8 @@ Tensor zeros_like(const Tensor& a) { return call(op_ZerosLike, ZerosLike{}, a); 
 // ---- sequences -------------------------------------------------------------------------------------
 
 struct ArangeFrom {
-  static constexpr Schema schema{"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, Options options) -> Tensor"};
+  static constexpr Schema schema{
+      "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, Options options) -> Tensor"};
   static constexpr uint32_t traits = kNeverDifferentiable;
   Scalar start, end, step;
   CreationOptions options;
@@ -513,7 +522,8 @@ struct ArangeFrom {
       }
     }
     if (by == 0) fail("step must be nonzero");
-    if (whole && step.to_int() == 0) fail(ErrorKind::Value, "step must be nonzero as ", dtype_name(dtype), ", but is ", by);
+    if (whole && step.to_int() == 0)
+      fail(ErrorKind::Value, "step must be nonzero as ", dtype_name(dtype), ", but is ", by);
     if (by > 0 ? from > to : from < to) fail("upper bound and lower bound inconsistent with step sign");
     double steps;
     if (whole) {

@@ -10,8 +10,8 @@ namespace weft {
 // The contract of creation: a tensor of that shape, of the dtype asked for or else of `dtype`.
 void infer_created(const char* name, IntSpan sizes, const CreationOptions& options, DType dtype, Meta* out);
 // The same like another tensor: its shape, and its dtype and device unless others are asked for.
-void infer_like(const char* name, const Tensor& model, const CreationOptions& options, std::optional<int64_t> memory_format,
-                Meta* out);
+void infer_like(const char* name, const Tensor& model, const CreationOptions& options,
+                std::optional<int64_t> memory_format, Meta* out);
 
 // ---- memory formats --------------------------------------------------------------------------------
 

@@ -13,9 +13,7 @@ Tensor copysign(const Tensor& a, const Tensor& b);
 Tensor isfinite(const Tensor& a);
 
 // The gradient of a step function: zeros like the incoming one.
-inline Tensor zeros_like(const Tensor& gradient) {
-  return zeros(gradient.sizes(), gradient.dtype(), gradient->device);
-}
+inline Tensor zeros_like(const Tensor& gradient) { return zeros(gradient.sizes(), gradient.dtype(), gradient->device); }
 
 // A saved Python number as a tensor of the result's dtype: a function of it (log, 1 - x) alone would be
 // computed in the default dtype, which may be narrower.

@@ -16,7 +16,8 @@ namespace weft {
 
 Tensor shared_by_extremes(const Tensor& gradient, const Tensor& attains, const ReducedDims& dims) {
   Dims reduced;
-  for (int d = 0; d < dims.ndim; ++d) if (dims.reduced[d]) reduced.push_back(d);
+  for (int d = 0; d < dims.ndim; ++d)
+    if (dims.reduced[d]) reduced.push_back(d);
   return mul(gradient / sum(attains, reduced, true), attains);
 }
 
@@ -39,9 +40,7 @@ void give_to_index(Backward& b, int64_t dim, bool keepdim) {
 }
 
 // Elements equal to the result; where the result is NaN, the NaNs.
-Tensor attaining(const Tensor& x, const Tensor& y) {
-  return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)));
-}
+Tensor attaining(const Tensor& x, const Tensor& y) { return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y))); }
 
 void infer_whole(const char* name, const Tensor& a, Meta* out) {
   refuse_complex(name, a.dtype());
@@ -58,34 +57,32 @@ void share_evenly(Backward& b) {
 
 // ---- amax and amin: any dimensions, no index ------------------------------------------------------
 
-#define WEFT_EXTREME_VALUES(Struct, name, kind)                                                                \
-  struct Struct {                                                                                              \
-    static constexpr Schema schema{#name "(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor"};         \
-    static constexpr uint32_t traits = kReduction | kExactOut;                                                 \
-    static constexpr Saves saves{{input(0) | output(0)}};                                                      \
-    Dims dim;                                                                                                  \
-    bool keepdim;                                                                                              \
-                                                                                                               \
-    ReducedDims dims(int rank) const { return {rank, std::optional<Dims>(dim)}; }                              \
-    void infer(Inputs in, Meta* out) const {                                                                   \
-      refuse_complex(#name, in[0].dtype());                                                                    \
-      const ReducedDims reduced = dims(in[0].ndim());                                                          \
-      require_elements(#name, in[0], reduced, !dim.empty());                                                   \
-      out->dtype = in[0].dtype();                                                                              \
-      out->device = in[0]->device;                                                                             \
-      reduced.shape_into(in[0].sizes(), keepdim, out);                                                         \
-    }                                                                                                          \
-    void run(Inputs in, Tensor* out) const {                                                                   \
-      run_reduction(cpu::Reduction::kind, in[0], dims(in[0].ndim()), out[0]);                                  \
-    }                                                                                                          \
-    static void vjp(Backward& b) {                                                                             \
-      const Struct& op = b.op<Struct>();                                                                       \
-      const Tensor x = b.input(0);                                                                             \
-      const ReducedDims dims = op.dims(x.ndim());                                                              \
-      const Tensor y = with_reduced_dims(b.output(), x.sizes(), dims, op.keepdim);                             \
-      b.set(0, shared_by_extremes(with_reduced_dims(b.grad(), x.sizes(), dims, op.keepdim), eq(x, y), dims));  \
-    }                                                                                                          \
-  };                                                                                                           \
+#define WEFT_EXTREME_VALUES(Struct, name, kind)                                                                        \
+  struct Struct {                                                                                                      \
+    static constexpr Schema schema{#name "(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor"};                 \
+    static constexpr uint32_t traits = kReduction | kExactOut;                                                         \
+    static constexpr Saves saves{{input(0) | output(0)}};                                                              \
+    Dims dim;                                                                                                          \
+    bool keepdim;                                                                                                      \
+                                                                                                                       \
+    ReducedDims dims(int rank) const { return {rank, std::optional<Dims>(dim)}; }                                      \
+    void infer(Inputs in, Meta* out) const {                                                                           \
+      refuse_complex(#name, in[0].dtype());                                                                            \
+      const ReducedDims reduced = dims(in[0].ndim());                                                                  \
+      require_elements(#name, in[0], reduced, !dim.empty());                                                           \
+      out->dtype = in[0].dtype();                                                                                      \
+      out->device = in[0]->device;                                                                                     \
+      reduced.shape_into(in[0].sizes(), keepdim, out);                                                                 \
+    }                                                                                                                  \
+    void run(Inputs in, Tensor* out) const { run_reduction(cpu::Reduction::kind, in[0], dims(in[0].ndim()), out[0]); } \
+    static void vjp(Backward& b) {                                                                                     \
+      const Struct& op = b.op<Struct>();                                                                               \
+      const Tensor x = b.input(0);                                                                                     \
+      const ReducedDims dims = op.dims(x.ndim());                                                                      \
+      const Tensor y = with_reduced_dims(b.output(), x.sizes(), dims, op.keepdim);                                     \
+      b.set(0, shared_by_extremes(with_reduced_dims(b.grad(), x.sizes(), dims, op.keepdim), eq(x, y), dims));          \
+    }                                                                                                                  \
+  };                                                                                                                   \
   WEFT_OP(Struct);
 
 WEFT_EXTREME_VALUES(Amax, amax, Amax)
@@ -93,49 +90,49 @@ WEFT_EXTREME_VALUES(Amin, amin, Amin)
 
 // ---- max and min: of everything, along one dimension, of two tensors --------------------------------
 
-#define WEFT_EXTREME(All, OfDim, OfTwo, name, kind, indexed, elementwise, beats)                               \
-  struct All {                                                                                                 \
-    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                                           \
-    static constexpr uint32_t traits = kReduction;                                                             \
-    static constexpr Saves saves{{input(0) | output(0)}};                                                      \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const { infer_whole(#name, in[0], out); }                                 \
-    void run(Inputs in, Tensor* out) const {                                                                   \
-      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), std::optional<Dims>()), out[0]);    \
-    }                                                                                                          \
-    static void vjp(Backward& b) { share_evenly(b); }                                                          \
-  };                                                                                                           \
-  WEFT_OP(All);                                                                                                \
-                                                                                                               \
-  struct OfTwo {                                                                                               \
-    static constexpr Schema schema{#name ".other(Tensor self, Tensor other) -> Tensor"};                       \
-    static constexpr Pointwise pointwise{Elementwise::elementwise};                                            \
-    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                                  \
-                                                                                                               \
-    static void vjp(Backward& b) {                                                                             \
-      const Tensor x = b.input(0), y = b.input(1);                                                             \
-      const Tensor shared = where(eq(x, y), b.grad() * 0.5, b.grad());                                         \
-      if (b.needs(0)) b.set(0, where(beats(y, x), number(0.0), shared));                                       \
-      if (b.needs(1)) b.set(1, where(beats(x, y), number(0.0), shared));                                       \
-    }                                                                                                          \
-  };                                                                                                           \
-  WEFT_OP(OfTwo);                                                                                              \
-                                                                                                               \
-  struct OfDim {                                                                                               \
-    static constexpr Schema schema{                                                                            \
-        #name ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"};            \
-    static constexpr uint32_t traits = kReduction | kFirstOutputOnly | kExactOut;                              \
-    static constexpr Saves saves{{output(1)}};                                                                 \
-    int64_t dim;                                                                                               \
-    bool keepdim;                                                                                              \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const { infer_indexed(#name, in[0], dim, keepdim, out); }                 \
-    void run(Inputs in, Tensor* out) const {                                                                   \
-      const ReducedDims dims(in[0].ndim(), std::optional<int64_t>(dim));                                       \
-      run_reduction(cpu::Reduction::indexed, in[0], dims, out[0], out[1].data<int64_t>());                     \
-    }                                                                                                          \
-    static void vjp(Backward& b) { give_to_index(b, b.op<OfDim>().dim, b.op<OfDim>().keepdim); }               \
-  };                                                                                                           \
+#define WEFT_EXTREME(All, OfDim, OfTwo, name, kind, indexed, elementwise, beats)                            \
+  struct All {                                                                                              \
+    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                                        \
+    static constexpr uint32_t traits = kReduction;                                                          \
+    static constexpr Saves saves{{input(0) | output(0)}};                                                   \
+                                                                                                            \
+    void infer(Inputs in, Meta* out) const { infer_whole(#name, in[0], out); }                              \
+    void run(Inputs in, Tensor* out) const {                                                                \
+      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), std::optional<Dims>()), out[0]); \
+    }                                                                                                       \
+    static void vjp(Backward& b) { share_evenly(b); }                                                       \
+  };                                                                                                        \
+  WEFT_OP(All);                                                                                             \
+                                                                                                            \
+  struct OfTwo {                                                                                            \
+    static constexpr Schema schema{#name ".other(Tensor self, Tensor other) -> Tensor"};                    \
+    static constexpr Pointwise pointwise{Elementwise::elementwise};                                         \
+    static constexpr Saves saves{{input(0) | input(1), input(0) | input(1)}};                               \
+                                                                                                            \
+    static void vjp(Backward& b) {                                                                          \
+      const Tensor x = b.input(0), y = b.input(1);                                                          \
+      const Tensor shared = where(eq(x, y), b.grad() * 0.5, b.grad());                                      \
+      if (b.needs(0)) b.set(0, where(beats(y, x), number(0.0), shared));                                    \
+      if (b.needs(1)) b.set(1, where(beats(x, y), number(0.0), shared));                                    \
+    }                                                                                                       \
+  };                                                                                                        \
+  WEFT_OP(OfTwo);                                                                                           \
+                                                                                                            \
+  struct OfDim {                                                                                            \
+    static constexpr Schema schema{                                                                         \
+        #name ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"};         \
+    static constexpr uint32_t traits = kReduction | kFirstOutputOnly | kExactOut;                           \
+    static constexpr Saves saves{{output(1)}};                                                              \
+    int64_t dim;                                                                                            \
+    bool keepdim;                                                                                           \
+                                                                                                            \
+    void infer(Inputs in, Meta* out) const { infer_indexed(#name, in[0], dim, keepdim, out); }              \
+    void run(Inputs in, Tensor* out) const {                                                                \
+      const ReducedDims dims(in[0].ndim(), std::optional<int64_t>(dim));                                    \
+      run_reduction(cpu::Reduction::indexed, in[0], dims, out[0], out[1].data<int64_t>());                  \
+    }                                                                                                       \
+    static void vjp(Backward& b) { give_to_index(b, b.op<OfDim>().dim, b.op<OfDim>().keepdim); }            \
+  };                                                                                                        \
   WEFT_OP(OfDim);
 
 WEFT_EXTREME(Max, MaxDim, MaxOther, max, Amax, MaxWithIndex, maximum, gt)
@@ -143,26 +140,26 @@ WEFT_EXTREME(Min, MinDim, MinOther, min, Amin, MinWithIndex, minimum, lt)
 
 // ---- where they are -------------------------------------------------------------------------------
 
-#define WEFT_EXTREME_INDEX(Struct, name, kind)                                                                 \
-  struct Struct {                                                                                              \
-    static constexpr Schema schema{#name "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"};        \
-    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kExactOut;                          \
-    std::optional<int64_t> dim;                                                                                \
-    bool keepdim;                                                                                              \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const {                                                                   \
-      refuse_complex(#name, in[0].dtype());                                                                    \
-      if (in[0].dtype() == DType::Bool) fail(#name "(): does not support bool input");                         \
-      const ReducedDims dims(in[0].ndim(), dim);                                                               \
-      require_elements(#name, in[0], dims, dim.has_value(), ErrorKind::Index);                                 \
-      out->dtype = DType::Int64;                                                                               \
-      out->device = in[0]->device;                                                                             \
-      dims.shape_into(in[0].sizes(), keepdim, out);                                                            \
-    }                                                                                                          \
-    void run(Inputs in, Tensor* out) const {                                                                   \
-      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), dim), out[0]);                      \
-    }                                                                                                          \
-  };                                                                                                           \
+#define WEFT_EXTREME_INDEX(Struct, name, kind)                                                          \
+  struct Struct {                                                                                       \
+    static constexpr Schema schema{#name "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"}; \
+    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kExactOut;                   \
+    std::optional<int64_t> dim;                                                                         \
+    bool keepdim;                                                                                       \
+                                                                                                        \
+    void infer(Inputs in, Meta* out) const {                                                            \
+      refuse_complex(#name, in[0].dtype());                                                             \
+      if (in[0].dtype() == DType::Bool) fail(#name "(): does not support bool input");                  \
+      const ReducedDims dims(in[0].ndim(), dim);                                                        \
+      require_elements(#name, in[0], dims, dim.has_value(), ErrorKind::Index);                          \
+      out->dtype = DType::Int64;                                                                        \
+      out->device = in[0]->device;                                                                      \
+      dims.shape_into(in[0].sizes(), keepdim, out);                                                     \
+    }                                                                                                   \
+    void run(Inputs in, Tensor* out) const {                                                            \
+      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), dim), out[0]);               \
+    }                                                                                                   \
+  };                                                                                                    \
   WEFT_OP(Struct);
 
 WEFT_EXTREME_INDEX(Argmax, argmax, ArgMax)
@@ -185,7 +182,8 @@ void run_median_of_all(const Tensor& a, bool ignore_nan, const Tensor& out) {
   const Tensor flat = a->is_contiguous() ? a : detached_copy(a);
   const int64_t size = a.numel(), step = item_size(a.dtype()), no_step = 0;
   Unlocked unlocked(size >= 16 * 1024);
-  const cpu::Strided x{flat->data, 1, &size, &step}, value{out->data, 1, &size, &no_step}, no_index{nullptr, 1, &size, &no_step};
+  const cpu::Strided x{flat->data, 1, &size, &step}, value{out->data, 1, &size, &no_step},
+      no_index{nullptr, 1, &size, &no_step};
   cpu::median(a.dtype(), ignore_nan, x, value, no_index, 0);
 }
 
@@ -198,36 +196,36 @@ void run_median(const Tensor& a, int64_t dim, bool ignore_nan, Tensor* out) {
 
 }  // namespace
 
-#define WEFT_MEDIAN(All, OfDim, name, ignore_nan)                                                              \
-  struct All {                                                                                                 \
-    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                                           \
-    static constexpr uint32_t traits = kReduction | kExactOut;                                                 \
-    static constexpr Saves saves{{input(0) | output(0)}};                                                      \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const {                                                                   \
-      check_median(#name, in[0]);                                                                              \
-      out->set(in[0].dtype(), in[0]->device, {});                                                              \
-    }                                                                                                          \
-    void run(Inputs in, Tensor* out) const { run_median_of_all(in[0], ignore_nan, out[0]); }                   \
-    static void vjp(Backward& b) { share_evenly(b); }                                                          \
-  };                                                                                                           \
-  WEFT_OP(All);                                                                                                \
-                                                                                                               \
-  struct OfDim {                                                                                               \
-    static constexpr Schema schema{                                                                            \
-        #name ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"};            \
-    static constexpr uint32_t traits = kReduction | kFirstOutputOnly | kExactOut;                              \
-    static constexpr Saves saves{{output(1)}};                                                                 \
-    int64_t dim;                                                                                               \
-    bool keepdim;                                                                                              \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const {                                                                   \
-      check_median(#name, in[0]);                                                                              \
-      infer_indexed(#name, in[0], dim, keepdim, out);                                                          \
-    }                                                                                                          \
-    void run(Inputs in, Tensor* out) const { run_median(in[0], dim, ignore_nan, out); }                        \
-    static void vjp(Backward& b) { give_to_index(b, b.op<OfDim>().dim, b.op<OfDim>().keepdim); }               \
-  };                                                                                                           \
+#define WEFT_MEDIAN(All, OfDim, name, ignore_nan)                                                   \
+  struct All {                                                                                      \
+    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};                                \
+    static constexpr uint32_t traits = kReduction | kExactOut;                                      \
+    static constexpr Saves saves{{input(0) | output(0)}};                                           \
+                                                                                                    \
+    void infer(Inputs in, Meta* out) const {                                                        \
+      check_median(#name, in[0]);                                                                   \
+      out->set(in[0].dtype(), in[0]->device, {});                                                   \
+    }                                                                                               \
+    void run(Inputs in, Tensor* out) const { run_median_of_all(in[0], ignore_nan, out[0]); }        \
+    static void vjp(Backward& b) { share_evenly(b); }                                               \
+  };                                                                                                \
+  WEFT_OP(All);                                                                                     \
+                                                                                                    \
+  struct OfDim {                                                                                    \
+    static constexpr Schema schema{                                                                 \
+        #name ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"}; \
+    static constexpr uint32_t traits = kReduction | kFirstOutputOnly | kExactOut;                   \
+    static constexpr Saves saves{{output(1)}};                                                      \
+    int64_t dim;                                                                                    \
+    bool keepdim;                                                                                   \
+                                                                                                    \
+    void infer(Inputs in, Meta* out) const {                                                        \
+      check_median(#name, in[0]);                                                                   \
+      infer_indexed(#name, in[0], dim, keepdim, out);                                               \
+    }                                                                                               \
+    void run(Inputs in, Tensor* out) const { run_median(in[0], dim, ignore_nan, out); }             \
+    static void vjp(Backward& b) { give_to_index(b, b.op<OfDim>().dim, b.op<OfDim>().keepdim); }    \
+  };                                                                                                \
   WEFT_OP(OfDim);
 
 WEFT_MEDIAN(Median, MedianDim, median, false)
@@ -245,26 +243,26 @@ void add_to_index(Backward& b, int64_t dim) {
 
 }  // namespace
 
-#define WEFT_RUNNING_EXTREME(Struct, name, kind)                                                               \
-  struct Struct {                                                                                              \
-    static constexpr Schema schema{#name "(Tensor self, int dim) -> (Tensor values, Tensor indices)"};         \
-    static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;                                           \
-    static constexpr Saves saves{{output(1)}};                                                                 \
-    int64_t dim;                                                                                               \
-                                                                                                               \
-    void infer(Inputs in, Meta* out) const {                                                                   \
-      refuse_complex(#name, in[0].dtype());                                                                    \
-      wrap_dim(dim, in[0].ndim());                                                                             \
-      out[0].like(in[0]);                                                                                      \
-      out[1].set(DType::Int64, in[0]->device, in[0].sizes());                                                  \
-    }                                                                                                          \
-    void run(Inputs in, Tensor* out) const {                                                                   \
-      Unlocked unlocked(in[0].numel() >= 64 * 1024);                                                           \
-      cpu::running_extreme(cpu::Extreme::kind, in[0].dtype(), KernelView(in[0]), KernelView(out[0]),           \
-                           KernelView(out[1]), static_cast<int>(wrap_dim(dim, in[0].ndim())));                 \
-    }                                                                                                          \
-    static void vjp(Backward& b) { add_to_index(b, b.op<Struct>().dim); }                                      \
-  };                                                                                                           \
+#define WEFT_RUNNING_EXTREME(Struct, name, kind)                                                       \
+  struct Struct {                                                                                      \
+    static constexpr Schema schema{#name "(Tensor self, int dim) -> (Tensor values, Tensor indices)"}; \
+    static constexpr uint32_t traits = kFirstOutputOnly | kExactOut;                                   \
+    static constexpr Saves saves{{output(1)}};                                                         \
+    int64_t dim;                                                                                       \
+                                                                                                       \
+    void infer(Inputs in, Meta* out) const {                                                           \
+      refuse_complex(#name, in[0].dtype());                                                            \
+      wrap_dim(dim, in[0].ndim());                                                                     \
+      out[0].like(in[0]);                                                                              \
+      out[1].set(DType::Int64, in[0]->device, in[0].sizes());                                          \
+    }                                                                                                  \
+    void run(Inputs in, Tensor* out) const {                                                           \
+      Unlocked unlocked(in[0].numel() >= 64 * 1024);                                                   \
+      cpu::running_extreme(cpu::Extreme::kind, in[0].dtype(), KernelView(in[0]), KernelView(out[0]),   \
+                           KernelView(out[1]), static_cast<int>(wrap_dim(dim, in[0].ndim())));         \
+    }                                                                                                  \
+    static void vjp(Backward& b) { add_to_index(b, b.op<Struct>().dim); }                              \
+  };                                                                                                   \
   WEFT_OP(Struct);
 
 WEFT_RUNNING_EXTREME(Cummax, cummax, Largest)

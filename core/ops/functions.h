@@ -36,7 +36,7 @@ Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& a);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-Tensor number(double value);    // weak in promotion, like a Python float
+Tensor number(double value);  // weak in promotion, like a Python float
 Tensor number(int64_t value);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -68,12 +68,12 @@ Tensor narrow(const Tensor& a, int64_t dim, int64_t start, int64_t length);
 Tensor slice(const Tensor& a, int64_t dim, int64_t start, int64_t end, int64_t step);
 Tensor as_strided(const Tensor& a, IntSpan sizes, IntSpan strides, int64_t offset);
 Tensor detach(const Tensor& a);
-Tensor view_of_all(const Tensor& a);                   // another tensor over the same memory, with history
+Tensor view_of_all(const Tensor& a);  // another tensor over the same memory, with history
 
 // Indexing
 Tensor index(const Tensor& a, const std::vector<Tensor>& indices);
 void index_put_into(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values);
-void copy_in_place(const Tensor& to, const Tensor& from);   // Tensor.copy_
+void copy_in_place(const Tensor& to, const Tensor& from);  // Tensor.copy_
 
 // Reductions
 Tensor sum(const Tensor& a, IntSpan dims, bool keepdim);
@@ -87,7 +87,7 @@ Tensor expand_reduced(const Tensor& reduced, IntSpan sizes, IntSpan dims, bool k
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // Helpers of contracts
-int64_t wrap_dim(int64_t dim, int64_t ndim);           // throws IndexError as PyTorch does
+int64_t wrap_dim(int64_t dim, int64_t ndim);  // throws IndexError as PyTorch does
 Dims all_dims(int64_t ndim);
 
 }  // namespace weft

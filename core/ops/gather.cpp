@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kUnlockAt = 64 * 1024;
 
-void scatter_along(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
-                   cpu::Strided from, bool include_self = true) {
+void scatter_along(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, cpu::Strided from,
+                   bool include_self = true) {
   AlongDim target(self, dim);
   Layout at(index);
   Unlocked unlocked(index.numel() >= kUnlockAt);
@@ -28,28 +28,24 @@ void check_index_dtype(const char* name, const Tensor& index) {
 void check_scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src) {
   const int64_t along = wrap_dim(dim, self.ndim());
   check_index_dtype("scatter", index);
-  if (src && self.dtype() != src->dtype())
-    fail("scatter(): Expected self.dtype to be equal to src.dtype");
+  if (src && self.dtype() != src->dtype()) fail("scatter(): Expected self.dtype to be equal to src.dtype");
   if (index.numel() == 0) return;
-  if (rank(index) != rank(self))
-    fail("Index tensor must have the same number of dimensions as self tensor");
-  if (src && rank(*src) != rank(index))
-    fail("Index tensor must have the same number of dimensions as src tensor");
+  if (rank(index) != rank(self)) fail("Index tensor must have the same number of dimensions as self tensor");
+  if (src && rank(*src) != rank(index)) fail("Index tensor must have the same number of dimensions as src tensor");
   for (int d = 0; d < rank(index); ++d) {
     const int64_t n = extent(index, d);
     if ((d == along || n <= extent(self, d)) && (!src || n <= extent(*src, d))) continue;
     if (src) {
-      fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ",
-           shape_text(self.sizes()), " apart from dimension ", along,
-           " and to be no larger size than src ", shape_text(src->sizes()));
+      fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ", shape_text(self.sizes()),
+           " apart from dimension ", along, " and to be no larger size than src ", shape_text(src->sizes()));
     }
-    fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ",
-         shape_text(self.sizes()), " apart from dimension ", along);
+    fail("Expected index ", shape_text(index.sizes()), " to be no larger than self ", shape_text(self.sizes()),
+         " apart from dimension ", along);
   }
 }
 
-void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
-                 const Tensor& src, bool include_self = true) {
+void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                 bool include_self = true) {
   check_not_written(src, self);
   check_not_written(index, self);
   if (index.numel() == 0) return;
@@ -58,8 +54,7 @@ void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tenso
   scatter_along(kind, self, dim, wide, from.at_least_1d(), include_self);
 }
 
-void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index,
-                 Scalar value) {
+void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
   check_not_written(index, self);
   if (index.numel() == 0) return;
   const Tensor wide = checked_index(index, AlongDim(self, dim), ErrorKind::Runtime);
@@ -90,8 +85,7 @@ Tensor gathered_for(const Tensor& grad, int64_t dim, const Tensor& index, IntSpa
 }  // namespace
 
 struct Gather {
-  static constexpr Schema schema{
-      "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"};
+  static constexpr Schema schema{"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"};
   static constexpr uint32_t traits = kLinear | kExactOut;
   static constexpr Saves saves{{input(1)}};
   int64_t dim;
@@ -103,13 +97,11 @@ struct Gather {
     out->set(self.dtype(), self->device, index.sizes());
     check_index_dtype("gather", index);
     if (index.numel() == 0) return;
-    if (rank(index) != rank(self))
-      fail("Index tensor must have the same number of dimensions as input tensor");
+    if (rank(index) != rank(self)) fail("Index tensor must have the same number of dimensions as input tensor");
     for (int d = 0; d < rank(self); ++d) {
       if (d == along || extent(index, d) <= extent(self, d)) continue;
       fail("Size does not match at dimension ", d, " expected index ", shape_text(index.sizes()),
-           " to be no larger than self ", shape_text(self.sizes()), " apart from dimension ",
-           along);
+           " to be no larger than self ", shape_text(self.sizes()), " apart from dimension ", along);
     }
   }
   void run(Inputs in, Tensor* out) const {
@@ -158,8 +150,7 @@ struct ScatterTensor {
            "the derivative for 'scatter' with reduce='multiply' is not implemented. Use "
            "scatter_reduce(..., reduce='prod').");
     }
-    if (b.needs(0))
-      b.set(0, op.reduce ? b.grad() : scatter(b.grad(), op.dim, b.input(1), Scalar(0)));
+    if (b.needs(0)) b.set(0, op.reduce ? b.grad() : scatter(b.grad(), op.dim, b.input(1), Scalar(0)));
     if (b.needs(2)) b.set(2, gathered_for(b.grad(), op.dim, b.input(1), b.input_sizes(2)));
   }
 };
@@ -196,8 +187,7 @@ struct ScatterValue {
 WEFT_OP(ScatterValue);
 
 struct ScatterAdd {
-  static constexpr Schema schema{
-      "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"};
+  static constexpr Schema schema{"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{0, 0, input(1)}};
   int64_t dim;
@@ -206,13 +196,10 @@ struct ScatterAdd {
     check_scatter(in[0], dim, in[1], &in[2]);
     out->like(in[0]);
   }
-  void run(Inputs in, Tensor* out) const {
-    run_scatter(cpu::Scatter::Sum, out[0], dim, in[1], in[2]);
-  }
+  void run(Inputs in, Tensor* out) const { run_scatter(cpu::Scatter::Sum, out[0], dim, in[1], in[2]); }
   static void vjp(Backward& b) {
     if (b.needs(0)) b.set(0, b.grad());
-    if (b.needs(2))
-      b.set(2, gathered_for(b.grad(), b.op<ScatterAdd>().dim, b.input(1), b.input_sizes(2)));
+    if (b.needs(2)) b.set(2, gathered_for(b.grad(), b.op<ScatterAdd>().dim, b.input(1), b.input_sizes(2)));
   }
 };
 WEFT_OP(ScatterAdd);
@@ -242,14 +229,11 @@ struct ScatterReduce {
     check_scatter(in[0], dim, in[1], &in[2]);
     out->like(in[0]);
   }
-  void run(Inputs in, Tensor* out) const {
-    run_scatter(kind(), out[0], dim, in[1], in[2], include_self);
-  }
+  void run(Inputs in, Tensor* out) const { run_scatter(kind(), out[0], dim, in[1], in[2], include_self); }
 
   static void vjp(Backward& b) {
     const ScatterReduce& op = b.op<ScatterReduce>();
-    const Tensor grad = b.grad(), self = b.input(0), index = b.input(1), all_src = b.input(2),
-                 result = b.output();
+    const Tensor grad = b.grad(), self = b.input(0), index = b.input(1), all_src = b.input(2), result = b.output();
     if (index.numel() == 0) {
       if (b.needs(0)) b.set(0, grad);
       if (b.needs(2)) b.set(2, zeros(all_src.sizes(), grad.dtype()));
@@ -259,25 +243,20 @@ struct ScatterReduce {
     Tensor for_self, for_src;
     switch (op.kind()) {
       case cpu::Scatter::Mean: op.mean_gradient(b, grad, index, src, for_self, for_src); break;
-      case cpu::Scatter::Prod:
-        op.prod_gradient(b, grad, self, index, src, result, for_self, for_src);
-        break;
+      case cpu::Scatter::Prod: op.prod_gradient(b, grad, self, index, src, result, for_self, for_src); break;
       case cpu::Scatter::Amax:
-      case cpu::Scatter::Amin:
-        op.extreme_gradient(grad, self, index, src, result, for_self, for_src);
-        break;
+      case cpu::Scatter::Amin: op.extreme_gradient(grad, self, index, src, result, for_self, for_src); break;
       default:
         for_self = grad;
         if (b.needs(2)) for_src = gather(grad, op.dim, index);
     }
-    if (b.needs(0))
-      b.set(0, op.include_self ? for_self : scatter(for_self, op.dim, index, Scalar(0)));
+    if (b.needs(0)) b.set(0, op.include_self ? for_self : scatter(for_self, op.dim, index, Scalar(0)));
     if (b.needs(2)) b.set(2, padded_gradient(for_src, all_src.sizes()));
   }
 
  private:
-  void mean_gradient(Backward& b, const Tensor& grad, const Tensor& index, const Tensor& src,
-                     Tensor& for_self, Tensor& for_src) const {
+  void mean_gradient(Backward& b, const Tensor& grad, const Tensor& index, const Tensor& src, Tensor& for_self,
+                     Tensor& for_src) const {
     const Tensor none = full(grad.sizes(), include_self ? 1.0 : 0.0, grad.dtype());
     const Tensor count = scatter_add(none, dim, index, full(src.sizes(), 1.0, grad.dtype()));
     for_self = grad / masked_fill(count, eq(count, number(int64_t{0})), Scalar(1.0));
@@ -285,9 +264,8 @@ struct ScatterReduce {
   }
 
   // Everything that was multiplied but the one element; zeros are left out of the quotient.
-  void prod_gradient(Backward& b, const Tensor& grad, const Tensor& self, const Tensor& index,
-                     const Tensor& src, const Tensor& result, Tensor& for_self,
-                     Tensor& for_src) const {
+  void prod_gradient(Backward& b, const Tensor& grad, const Tensor& self, const Tensor& index, const Tensor& src,
+                     const Tensor& result, Tensor& for_self, Tensor& for_src) const {
     const Tensor zero = number(int64_t{0});
     if (b.needs(0)) {
       const Tensor masked_self = masked_fill(self, eq(self, zero), Scalar(1.0));
@@ -295,9 +273,8 @@ struct ScatterReduce {
     }
     if (!b.needs(2)) return;
     const Tensor is_zero = eq(src, zero);
-    const Tensor zero_count = gather(
-        scatter_add(zeros(self.sizes(), self.dtype()), dim, index, to_dtype(is_zero, self.dtype())),
-        dim, index);
+    const Tensor zero_count =
+        gather(scatter_add(zeros(self.sizes(), self.dtype()), dim, index, to_dtype(is_zero, self.dtype())), dim, index);
     const Tensor only_zero = logical_and(is_zero, eq(zero_count, number(int64_t{1})));
     const Tensor without_zero = masked_fill(src, only_zero, Scalar(1.0));
     const Tensor others = call(op_ScatterReduce, *this, self, index, without_zero);
@@ -306,9 +283,8 @@ struct ScatterReduce {
   }
 
   // Elements that share the extreme share its gradient.
-  void extreme_gradient(const Tensor& grad, const Tensor& self, const Tensor& index,
-                        const Tensor& src, const Tensor& result, Tensor& for_self,
-                        Tensor& for_src) const {
+  void extreme_gradient(const Tensor& grad, const Tensor& self, const Tensor& index, const Tensor& src,
+                        const Tensor& result, Tensor& for_self, Tensor& for_src) const {
     const Tensor self_wins = to_dtype(eq(self, result), self.dtype());
     const Tensor src_wins = to_dtype(eq(src, gather(result, dim, index)), self.dtype());
     const Tensor share = grad / scatter_add(self_wins, dim, index, src_wins);
@@ -333,8 +309,7 @@ Tensor scatter_add(const Tensor& a, int64_t dim, const Tensor& index, const Tens
   return call(op_ScatterAdd, ScatterAdd{dim}, a, index, src);
 }
 
-Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes,
-                         bool keepdim) {
+Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes, bool keepdim) {
   const Tensor zero = zeros(sizes, gradient.dtype());
   if (sizes.empty()) return reshape(gradient, sizes);
   if (keepdim) return scatter(zero, dim, indices, gradient);

@@ -23,15 +23,12 @@ struct Selection {
 
   Selection(IntSpan self, const Dims& dims, Inputs in, int first_index) {
     const int count = in.size() - first_index;
-    if (dims.size() != count || count == 0)
-      fail("index: ", count, " index tensors for ", dims.size(), " dimensions");
+    if (dims.size() != count || count == 0) fail("index: ", count, " index tensors for ", dims.size(), " dimensions");
     if (count > kMostIndices)
       fail(ErrorKind::NotImplemented, "indexing with more than ", kMostIndices, " tensors at once");
     for (int i = 0; i < count; ++i) {
-      if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(self.size()) ||
-          (i > 0 && dims[i] <= dims[i - 1])) {
-        fail(ErrorKind::Index, "index: dimensions ", shape_text(dims), " of a tensor of shape ",
-             shape_text(self));
+      if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(self.size()) || (i > 0 && dims[i] <= dims[i - 1])) {
+        fail(ErrorKind::Index, "index: dimensions ", shape_text(dims), " of a tensor of shape ", shape_text(self));
       }
       if (!in[first_index + i]) fail("index: index tensor ", i, " is missing");
       check_dtype(in[first_index + i].dtype());
@@ -84,10 +81,8 @@ struct Selection {
 
   [[noreturn]] static void fail_shapes(Inputs in, int first_index) {
     std::string shapes;
-    for (int i = first_index; i < in.size(); ++i)
-      shapes += (i > first_index ? ", " : "") + shape_text(in[i].sizes());
-    fail(ErrorKind::Index,
-         "shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+    for (int i = first_index; i < in.size(); ++i) shapes += (i > first_index ? ", " : "") + shape_text(in[i].sizes());
+    fail(ErrorKind::Index, "shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
   }
 };
 
@@ -133,9 +128,7 @@ class KernelIndex {
 
   // Nothing to move. Reading a position from a dimension of size 0 is still an error.
   bool nothing() const {
-    if (empty_dim_ && selected_ != 0) {
-      fail(ErrorKind::Index, "index is out of bounds for dimension with size 0");
-    }
+    if (empty_dim_ && selected_ != 0) { fail(ErrorKind::Index, "index is out of bounds for dimension with size 0"); }
     return selected_ * elements_of_rest_ == 0;
   }
 
@@ -148,8 +141,7 @@ class KernelIndex {
       // The index's dimensions come first for the kernel.
       int from = to < selection_.ndim ? selection_.first + to : to - selection_.ndim;
       if (to >= selection_.ndim && from >= selection_.first) from += selection_.ndim;
-      const int64_t full =
-          to < selection_.ndim ? selection_.sizes[to] : rest_sizes_[to - selection_.ndim];
+      const int64_t full = to < selection_.ndim ? selection_.sizes[to] : rest_sizes_[to - selection_.ndim];
       const bool own = from >= shift && (t.size(from - shift) != 1 || full == 1);
       strides[to] = own ? t.stride(from - shift) * item : 0;
     }
@@ -157,8 +149,7 @@ class KernelIndex {
   }
 
   void check(const cpu::IndexStatus& status) const {
-    if (!status)
-      fail_out_of_bounds(ErrorKind::Index, status.value, dims_[status.which], status.size);
+    if (!status) fail_out_of_bounds(ErrorKind::Index, status.value, dims_[status.which], status.size);
   }
   int64_t work() const { return selected_ * elements_of_rest_; }
 
@@ -177,8 +168,8 @@ class KernelIndex {
 
 constexpr int64_t kUnlockAt = 64 * 1024;
 
-void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index,
-                const Tensor& values, bool accumulate) {
+void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index, const Tensor& values,
+                bool accumulate) {
   const KernelIndex at(self, dims, in, first_index);
   if (at.nothing()) return;
   int64_t strides[kMostDims];
@@ -192,12 +183,9 @@ void put_values(const Tensor& self, const Dims& dims, Inputs in, int first_index
 }
 
 // Inputs that follow one another in a vector.
-Inputs inputs_of(const std::vector<TensorImpl*>& items) {
-  return {items.data(), static_cast<int>(items.size())};
-}
+Inputs inputs_of(const std::vector<TensorImpl*>& items) { return {items.data(), static_cast<int>(items.size())}; }
 
-std::vector<TensorImpl*> with_indices(std::initializer_list<TensorImpl*> first,
-                                      const std::vector<Tensor>& indices) {
+std::vector<TensorImpl*> with_indices(std::initializer_list<TensorImpl*> first, const std::vector<Tensor>& indices) {
   std::vector<TensorImpl*> all(first);
   for (const Tensor& t : indices) all.push_back(t.get());
   return all;
@@ -243,8 +231,7 @@ WEFT_OP(Index);
 
 // Zero but where indices point: there, the sum of what was read.
 struct IndexGradient {
-  static constexpr Schema schema{
-      "_index_gradient(Tensor grad, Tensor[] indices, int[] sizes, int[] dims) -> Tensor"};
+  static constexpr Schema schema{"_index_gradient(Tensor grad, Tensor[] indices, int[] sizes, int[] dims) -> Tensor"};
   static constexpr uint32_t traits = kLinear;
   static constexpr Saves saves{{kFromSecond}};
   static constexpr const char* backward_name = "IndexPutBackward0";
@@ -257,8 +244,7 @@ struct IndexGradient {
     Meta read;
     const Selection selection(sizes, dims, in, 1);
     selection.result_into(sizes, dims, &read);
-    if (!std::equal(read.sizes, read.sizes + read.ndim, in[0].sizes().begin(),
-                    in[0].sizes().end())) {
+    if (!std::equal(read.sizes, read.sizes + read.ndim, in[0].sizes().begin(), in[0].sizes().end())) {
       fail("index: a gradient of shape ", shape_text(in[0].sizes()), " for a result of shape ",
            shape_text(read.shape()));
     }
@@ -311,9 +297,8 @@ struct IndexPut {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &values = in[1];
     if (self.dtype() != values.dtype()) {
-      fail("Index put requires the source and destination dtypes match, got ",
-           scalar_type_name(self.dtype()), " for the destination and ",
-           scalar_type_name(values.dtype()), " for the source.");
+      fail("Index put requires the source and destination dtypes match, got ", scalar_type_name(self.dtype()),
+           " for the destination and ", scalar_type_name(values.dtype()), " for the source.");
     }
     const Selection selection(self.sizes(), dims, in, 2);
     Meta written;
@@ -403,8 +388,8 @@ void fail_out_of_bounds(ErrorKind kind, int64_t index, int64_t dim, int64_t size
 
 void check_not_written(const Tensor& argument, const Tensor& written) {
   const TensorImpl *a = argument.get(), *w = written.get();
-  const bool same = a == w || (a && a->storage == w->storage && a->data == w->data &&
-                               a->numel == w->numel && a->numel > 0);
+  const bool same =
+      a == w || (a && a->storage == w->storage && a->data == w->data && a->numel == w->numel && a->numel > 0);
   if (same) {
     fail(
         "unsupported operation: some elements of the input tensor and the written-to tensor refer "
@@ -414,9 +399,9 @@ void check_not_written(const Tensor& argument, const Tensor& written) {
 }
 
 const char* scalar_type_name(DType t) {
-  static constexpr const char* names[kDTypes] = {
-      "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",
-      "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+  static constexpr const char* names[kDTypes] = {"Bool",  "Byte",   "Char",         "Short",
+                                                 "Int",   "Long",   "Half",         "BFloat16",
+                                                 "Float", "Double", "ComplexFloat", "ComplexDouble"};
   return names[static_cast<int>(t)];
 }
 
@@ -428,12 +413,10 @@ bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == 
 
 void check_mask(const Tensor& a, const Tensor& mask, int dim) {
   for (int j = 0; j < mask.ndim(); ++j) {
-    if (dim + j >= a.ndim())
-      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim());
+    if (dim + j >= a.ndim()) fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim());
     if (mask.size(j) != a.size(dim + j)) {
       fail(ErrorKind::Index, "The shape of the mask ", shape_text(mask.sizes()), " at index ", j,
-           " does not match the shape of the indexed tensor ", shape_text(a.sizes()), " at index ",
-           dim + j);
+           " does not match the shape of the indexed tensor ", shape_text(a.sizes()), " at index ", dim + j);
     }
   }
 }
@@ -458,8 +441,7 @@ Positions positions_of(const Tensor& a, const std::vector<Tensor>& indices) {
   int dim = 0;
   const auto add = [&](Tensor t) {
     if (dim >= a.ndim()) {
-      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim(), " (got ",
-           indices.size(), ")");
+      fail(ErrorKind::Index, "too many indices for tensor of dimension ", a.ndim(), " (got ", indices.size(), ")");
     }
     found.dims.push_back(dim++);
     found.tensors.push_back(std::move(t));
@@ -491,8 +473,7 @@ Tensor index(const Tensor& a, const std::vector<Tensor>& indices) {
   return index_at(a, positions_of(a, indices));
 }
 
-void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values,
-                        bool accumulate) {
+void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values, bool accumulate) {
   const IndexPut op{at.dims, accumulate};
   const std::vector<TensorImpl*> in = with_indices({a.get(), values.get()}, at.tensors);
   check_no_partial_overlap(a.get(), values.get());
@@ -502,8 +483,7 @@ void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& valu
 void index_put_into(const Tensor& a, const std::vector<Tensor>& indices, const Tensor& values) {
   // A Python number takes on the dtype of the tensor it is put into.
   const Tensor v = values->has(kWrappedNumber) ? to_dtype(values, a.dtype()) : values;
-  if (indices.size() == 1 && indices[0] && covers(indices[0], a) && v.ndim() == 0 &&
-      v.dtype() == a.dtype()) {
+  if (indices.size() == 1 && indices[0] && covers(indices[0], a) && v.ndim() == 0 && v.dtype() == a.dtype()) {
     return masked_fill_in_place(a, indices[0], v);
   }
   index_put_in_place(a, positions_of(a, indices), v, false);
@@ -550,11 +530,9 @@ struct BasicIndex {
     const Tensor grad = b.grad();
     const IntSpan sizes = b.input_sizes(0);
     Meta window;
-    b.op<BasicIndex>().place(static_cast<int>(sizes.size()), contiguous_strides(sizes).data(),
-                             &window);
+    b.op<BasicIndex>().place(static_cast<int>(sizes.size()), contiguous_strides(sizes).data(), &window);
     if (TensorImpl* waiting = ready_destination(b, grad)) {
-      const Tensor part =
-          alias(Tensor::share(waiting), window.shape(), window.stride_span(), window.offset);
+      const Tensor part = alias(Tensor::share(waiting), window.shape(), window.stride_span(), window.offset);
       TensorImpl* pair[] = {part.get(), grad.get()};
       Tensor out[] = {part};
       run_operation(op_Add, nullptr, Inputs(pair, 2), out);
@@ -566,8 +544,7 @@ struct BasicIndex {
  private:
   void check(IntSpan sizes) const {
     const int ndim = static_cast<int>(sizes.size()), count = parts.size() - ndim;
-    if (count < 0 || count % 3 != 0 || count / 3 > kMostDims)
-      fail("_basic_index: malformed parts ", shape_text(parts));
+    if (count < 0 || count % 3 != 0 || count / 3 > kMostDims) fail("_basic_index: malformed parts ", shape_text(parts));
     bool kept[kMostDims] = {};
     int64_t previous = -1;
     for (int r = ndim; r < parts.size(); r += 3) {
@@ -576,8 +553,7 @@ struct BasicIndex {
         if (size != 1) fail("_basic_index: a new dimension has size 1, not ", size);
         continue;
       }
-      if (from <= previous || from >= ndim)
-        fail("_basic_index: malformed parts ", shape_text(parts));
+      if (from <= previous || from >= ndim) fail("_basic_index: malformed parts ", shape_text(parts));
       previous = from;
       kept[from] = true;
       const int64_t start = parts[static_cast<int>(from)];
@@ -585,8 +561,7 @@ struct BasicIndex {
                           (size == 0 || (size - 1) <= (sizes[from] - 1 - start) / step) &&
                           (size == 0 || start < sizes[from]);
       if (!inside)
-        fail(ErrorKind::Index, "_basic_index: dimension ", from, " of size ", sizes[from],
-             " has no part ", start);
+        fail(ErrorKind::Index, "_basic_index: dimension ", from, " of size ", sizes[from], " has no part ", start);
     }
     for (int d = 0; d < ndim; ++d) {
       if (!kept[d] && (parts[d] < 0 || parts[d] >= sizes[d])) {

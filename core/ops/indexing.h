@@ -25,8 +25,7 @@ Tensor nonzero(const Tensor& a);
 
 // The gradient of values that were chosen along `dim` of a tensor of shape `sizes` (max, median,
 // topk, sort): `gradient`, put back at `indices`. Without keepdim, both lack that dimension.
-Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes,
-                         bool keepdim);
+Tensor selected_gradient(const Tensor& gradient, int64_t dim, const Tensor& indices, IntSpan sizes, bool keepdim);
 
 // ---- indices ------------------------------------------------------------------------------------
 
@@ -37,8 +36,7 @@ struct Positions {
   std::vector<Tensor> tensors;
 };
 Positions positions_of(const Tensor& a, const std::vector<Tensor>& indices);
-void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values,
-                        bool accumulate);
+void index_put_in_place(const Tensor& a, const Positions& at, const Tensor& values, bool accumulate);
 
 // What integers, slices, None and Ellipsis make of a tensor, in one view: where each dimension
 // starts, and, for every dimension of the result, which one it comes from (-1: new, of size 1), its
@@ -84,13 +82,11 @@ class Layout {
     for (int d = 0; d < ndim_; ++d) strides_[d] = t.stride(d) * item;
   }
   // Broadcast to a shape.
-  Layout(const Tensor& t, IntSpan shape)
-      : data_(t->data), ndim_(static_cast<int>(shape.size())), sizes_(shape.data()) {
+  Layout(const Tensor& t, IntSpan shape) : data_(t->data), ndim_(static_cast<int>(shape.size())), sizes_(shape.data()) {
     const int64_t item = item_size(t.dtype());
     const int shift = ndim_ - t.ndim();
     for (int d = 0; d < ndim_; ++d) {
-      strides_[d] =
-          d < shift || (t.size(d - shift) == 1 && shape[d] != 1) ? 0 : t.stride(d - shift) * item;
+      strides_[d] = d < shift || (t.size(d - shift) == 1 && shape[d] != 1) ? 0 : t.stride(d - shift) * item;
     }
   }
   Layout(const Layout&) = delete;

@@ -99,8 +99,8 @@ struct CatParts {
       }
       for (int d = 0; d < t->ndim; ++d) {
         if (d == at || t->dims[d] == model->dims[d]) continue;
-        fail("Sizes of tensors must match except in dimension ", at, ". Expected size ", model->dims[d], " but got size ",
-             t->dims[d], " for tensor number ", i, " in the list.");
+        fail("Sizes of tensors must match except in dimension ", at, ". Expected size ", model->dims[d],
+             " but got size ", t->dims[d], " for tensor number ", i, " in the list.");
       }
       total += t->dims[at];
     }
@@ -123,11 +123,13 @@ struct CatParts {
     if (small) {
       const int64_t inner_bytes = result.stride(at) * size;
       Rows rows(result, at, result.size(at) * inner_bytes);
-      for (int i = 0; i < in.size(); ++i) if (in[i].numel() > 0) rows.take(in[i], in[i].size(at) * inner_bytes);
+      for (int i = 0; i < in.size(); ++i)
+        if (in[i].numel() > 0) rows.take(in[i], in[i].size(at) * inner_bytes);
       return;
     }
     for (int i = 0; i < in.size(); ++i) {
-      if (in[i].numel() > 0) write_part(alias(result, in[i].sizes(), result.strides(), starts[i] * result.stride(at)), in[i]);
+      if (in[i].numel() > 0)
+        write_part(alias(result, in[i].sizes(), result.strides(), starts[i] * result.stride(at)), in[i]);
     }
   }
   static void vjp(Backward& b) {
@@ -209,11 +211,13 @@ struct Stack {
     int64_t strides[kMostDims];
     for (int d = 0; d < in[0].ndim(); ++d) strides[d] = result.stride(d < at ? d : d + 1);
     for (int i = 0; i < in.size(); ++i) {
-      write_part(alias(result, in[i].sizes(), {strides, static_cast<size_t>(in[i].ndim())}, i * result.stride(at)), in[i]);
+      write_part(alias(result, in[i].sizes(), {strides, static_cast<size_t>(in[i].ndim())}, i * result.stride(at)),
+                 in[i]);
     }
   }
   static void vjp(Backward& b) {
-    for (int i = 0; i < b.inputs(); ++i) if (b.needs(i)) b.set(i, select(b.grad(), b.op<Stack>().dim, i));
+    for (int i = 0; i < b.inputs(); ++i)
+      if (b.needs(i)) b.set(i, select(b.grad(), b.op<Stack>().dim, i));
   }
 };
 WEFT_OP(Stack);
@@ -285,7 +289,8 @@ struct SplitWithSizes {
     int64_t total = 0;
     for (int64_t s : split_sizes) {
       if (s < 0) {
-        fail("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=", shape_text(split_sizes));
+        fail("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=",
+             shape_text(split_sizes));
       }
       if (__builtin_add_overflow(total, s, &total)) total = -1;
       if (total < 0) break;
@@ -309,12 +314,15 @@ struct SplitSizes {
   Dims split_size;
   int64_t dim;
 
-  void compose_list(Inputs in, std::vector<Tensor>& out) const { SplitWithSizes{split_size, dim}.compose_list(in, out); }
+  void compose_list(Inputs in, std::vector<Tensor>& out) const {
+    SplitWithSizes{split_size, dim}.compose_list(in, out);
+  }
 };
 WEFT_OP(SplitSizes);
 // weft.split() calls its parameters by other names than Tensor.split().
 WEFT_OP_ALIAS(SplitOf, Split, "split.of(Tensor tensor, int split_size_or_sections, int dim=0) -> Tensor[]");
-WEFT_OP_ALIAS(SplitSizesOf, SplitSizes, "split.sizes_of(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]");
+WEFT_OP_ALIAS(SplitSizesOf, SplitSizes,
+              "split.sizes_of(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]");
 
 struct Chunk {
   static constexpr Schema schema{"chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"};
@@ -326,7 +334,8 @@ struct Chunk {
     if (chunks <= 0) fail("chunk expects `chunks` to be greater than 0, got: ", chunks);
     const int64_t size = a.size(static_cast<int>(wrap_dim(dim, a.ndim())));
     if (size == 0) {  // as many empty pieces as were asked for
-      if (chunks > (int64_t{1} << 20)) fail("chunk: ", chunks, " pieces of an empty dimension are more than can be made");
+      if (chunks > (int64_t{1} << 20))
+        fail("chunk: ", chunks, " pieces of an empty dimension are more than can be made");
       for (int64_t i = 0; i < chunks; ++i) out.push_back(split_part(a, dim, 0, 0, true));
       return;
     }
@@ -416,11 +425,15 @@ struct TensorSplitTensor {
     check_splittable(in[0]);
     const Tensor& where = in[1];
     if (where.dtype() != DType::Int64) {
-      fail("tensor_split expected tensor_indices_or_sections to have dtype of long, but got ", dtype_name(where.dtype()));
+      fail("tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
+           dtype_name(where.dtype()));
     }
     if (where.ndim() > 1) {
-      fail("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a "
-           "tensor with ", where.ndim(), " dims");
+      fail(
+          "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+          "got a "
+          "tensor with ",
+          where.ndim(), " dims");
     }
     const Tensor values = contiguous(where);
     ensure_value(values.get());

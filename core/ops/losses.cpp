@@ -48,7 +48,8 @@ void check_target_shape(IntSpan input, IntSpan target) {
   if (fits) return;
   const int64_t target_batch = target.empty() ? 0 : target[0];
   if (target_batch != input[0]) {
-    fail(ErrorKind::Value, "Expected input batch_size (", input[0], ") to match target batch_size (", target_batch, ").");
+    fail(ErrorKind::Value, "Expected input batch_size (", input[0], ") to match target batch_size (", target_batch,
+         ").");
   }
   Dims wanted{input[0]};
   for (size_t d = 2; d < ndim; ++d) wanted.push_back(input[d]);
@@ -60,14 +61,15 @@ void check_targets(IntSpan input, const Tensor& target, const Tensor& weight, DT
   require_floating("nll_loss", dtype);
   check_target_shape(input, target.sizes());
   if (target.dtype() != DType::Int64 && target.dtype() != DType::UInt8) {
-    fail("expected target dtype to be Long or Byte, but got ", dtype_name(target.dtype()), " (class indices are int64; class "
+    fail("expected target dtype to be Long or Byte, but got ", dtype_name(target.dtype()),
+         " (class indices are int64; class "
          "probabilities, for cross_entropy, have the shape of the input)");
   }
   if (!weight) return;
   const int64_t classes = input[class_dim(static_cast<int>(input.size()))];
   if (weight.ndim() != 1 || weight.numel() != classes) {
-    fail("weight tensor should be defined either for all ", classes, " classes or no classes but got weight tensor of shape: ",
-         shape_text(weight.sizes()));
+    fail("weight tensor should be defined either for all ", classes,
+         " classes or no classes but got weight tensor of shape: ", shape_text(weight.sizes()));
   }
   if (weight.dtype() != dtype) {
     fail("expected scalar type ", dtype_name(dtype), " but found ", dtype_name(weight.dtype()), " (weight)");
@@ -82,13 +84,16 @@ Tensor dense_target(const Tensor& target) {
   if (target.dtype() != DType::Int64) return values_as(target, DType::Int64);
   return target->is_contiguous() ? target : detached_copy(target);
 }
-Tensor dense_weight(const Tensor& weight) { return weight && !weight->is_contiguous() ? detached_copy(weight) : weight; }
+Tensor dense_weight(const Tensor& weight) {
+  return weight && !weight->is_contiguous() ? detached_copy(weight) : weight;
+}
 
 // Numbers of one dtype, Float32 or Float64, for the length of one kernel call.
 class Scratch {
  public:
   Scratch(int64_t count, DType dtype) : count_(count), dtype_(dtype) {
-    if (count * item_size(dtype) > int64_t{sizeof few_}) many_.reset(new char[static_cast<size_t>(count) * item_size(dtype)]);
+    if (count * item_size(dtype) > int64_t{sizeof few_})
+      many_.reset(new char[static_cast<size_t>(count) * item_size(dtype)]);
   }
   char* data() { return many_ ? many_.get() : few_; }
   double sum() {
@@ -128,7 +133,8 @@ void set_value(const Tensor& number, double value) {
 // Given log-probabilities; the second result is the weight of all places, by which the mean divides.
 struct NllLoss {
   static constexpr Schema schema{
-      "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)"};
+      "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, "
+      "Tensor)"};
   static constexpr uint32_t traits = kReduction | kFirstOutputOnly;
   static constexpr Saves saves{{input(1) | input(2) | output(1)}};
   int64_t reduction, ignore_index;
@@ -143,9 +149,9 @@ struct NllLoss {
     const Tensor target = dense_target(in[1]), weight = dense_weight(in[2]);
     const Tensor each = reduction != kNone ? Tensor() : out[0].dtype() == wide ? out[0] : empty(in[1].sizes(), wide);
     Scratch losses(each ? 0 : target.numel(), wide), weights(target.numel(), wide);
-    const auto status = cpu::class_losses(in[0].dtype(), KernelView(in[0]), class_dim(in[0].ndim()), target.data<int64_t>(),
-                                          weight ? weight->data : nullptr, ignore_index, each ? each->data : losses.data(),
-                                          weights.data());
+    const auto status = cpu::class_losses(in[0].dtype(), KernelView(in[0]), class_dim(in[0].ndim()),
+                                          target.data<int64_t>(), weight ? weight->data : nullptr, ignore_index,
+                                          each ? each->data : losses.data(), weights.data());
     if (!status) fail_target(status);
     set_value(out[1], weights.sum());
     if (each) return each.get() == out[0].get() ? void() : copy_into(out[0], each);
@@ -168,17 +174,18 @@ struct NllLossGrad {
     check_targets(sizes, in[1], in[2], in[0].dtype());
     const int64_t places = reduction == kNone ? in[1].numel() : 1;
     if (in[0].numel() != places || in[3].numel() != 1 || !is_floating(in[3].dtype()) || item_size(in[3].dtype()) < 4) {
-      fail("nll_loss_grad(): ", places, " gradients and one total weight expected, got ", describe(in[0].get()), " and ",
-           describe(in[3].get()));
+      fail("nll_loss_grad(): ", places, " gradients and one total weight expected, got ", describe(in[0].get()),
+           " and ", describe(in[3].get()));
     }
     out->set(in[0].dtype(), in[0]->device, sizes);
   }
   void run(Inputs in, Tensor* out) const {
     const Tensor target = dense_target(in[1]), weight = dense_weight(in[2]);
     const Tensor grad = in[0]->is_contiguous() ? in[0] : detached_copy(in[0]);
-    const auto status = cpu::class_losses_backward(
-        out[0].dtype(), KernelView(out[0]), class_dim(sizes.size()), target.data<int64_t>(), weight ? weight->data : nullptr,
-        ignore_index, grad->data, reduction == kNone ? 1 : 0, reduction == kMean ? value_of(in[3]) : 1.0);
+    const auto status =
+        cpu::class_losses_backward(out[0].dtype(), KernelView(out[0]), class_dim(sizes.size()), target.data<int64_t>(),
+                                   weight ? weight->data : nullptr, ignore_index, grad->data,
+                                   reduction == kNone ? 1 : 0, reduction == kMean ? value_of(in[3]) : 1.0);
     if (!status) fail_target(status);
   }
   // The loss is linear in the log-probabilities, so the derivative of its derivative is the loss.
@@ -188,10 +195,9 @@ WEFT_OP(NllLossGrad);
 
 namespace {
 
-struct NllResult {
-  Tensor loss, total_weight;
-};
-NllResult nll_forward(const Tensor& a, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+struct NllResult { Tensor loss, total_weight; };
+NllResult nll_forward(const Tensor& a, const Tensor& target, const Tensor& weight, int64_t reduction,
+                      int64_t ignore_index) {
   const NllLoss op{reduction, ignore_index};
   TensorImpl* in[] = {a.get(), target.get(), weight.get()};
   Tensor out[2];
@@ -207,8 +213,8 @@ Tensor nll_loss(const Tensor& a, const Tensor& target, const Tensor& weight, int
 void NllLoss::vjp(Backward& b) {
   const NllLoss& op = b.op<NllLoss>();
   if (!b.needs(0)) return;
-  b.set(0, call(op_NllLossGrad, NllLossGrad{Dims(b.input_sizes(0)), op.reduction, op.ignore_index}, b.grad(), b.input(1),
-                b.input(2), b.output(1)));
+  b.set(0, call(op_NllLossGrad, NllLossGrad{Dims(b.input_sizes(0)), op.reduction, op.ignore_index}, b.grad(),
+                b.input(1), b.input(2), b.output(1)));
 }
 
 void NllLossGrad::vjp(Backward& b) {
@@ -218,7 +224,8 @@ void NllLossGrad::vjp(Backward& b) {
 
 struct NllLossNd {
   static constexpr Schema schema{
-      "nll_loss(Tensor self, Tensor target, Tensor? weight=None, str reduction='mean', int ignore_index=-100) -> Tensor"};
+      "nll_loss(Tensor self, Tensor target, Tensor? weight=None, str reduction='mean', int ignore_index=-100) -> "
+      "Tensor"};
   std::string reduction;
   int64_t ignore_index;
 
@@ -232,8 +239,10 @@ namespace {
 
 void check_class_weight(const Tensor& weight, int64_t classes) {
   if (weight && (weight.ndim() != 1 || weight.numel() != classes)) {
-    fail("cross_entropy: weight tensor should be defined either for all ", classes, " classes or no classes but got weight "
-         "tensor of shape: ", shape_text(weight.sizes()));
+    fail("cross_entropy: weight tensor should be defined either for all ", classes,
+         " classes or no classes but got weight "
+         "tensor of shape: ",
+         shape_text(weight.sizes()));
   }
 }
 
@@ -316,8 +325,9 @@ struct MseLoss {
     const IntSpan input = in[0].sizes(), target = in[1].sizes();
     if (is_integral(in[0].dtype()) && is_integral(in[1].dtype())) require_floating("mse_loss", in[0].dtype());
     if (!std::equal(input.begin(), input.end(), target.begin(), target.end())) {
-      const std::string text = "Using a target size (" + shape_text(target) + ") that is different to the input size (" +
-                               shape_text(input) + "). This will likely lead to incorrect results due to broadcasting. "
+      const std::string text = "Using a target size (" + shape_text(target) +
+                               ") that is different to the input size (" + shape_text(input) +
+                               "). This will likely lead to incorrect results due to broadcasting. "
                                "Please ensure they have the same size.";
       python.warn(text.c_str());
     }

@@ -30,9 +30,7 @@ void check_fits(const Tensor& value, DType to) {
     case DType::UInt8: fits = v >= -255 && v <= 255; break;
     case DType::Int8: fits = v >= -128 && v <= 127; break;
     case DType::Int16: fits = v >= -32768 && v <= 32767; break;
-    case DType::Int32:
-      fits = v >= std::numeric_limits<int>::min() && v <= std::numeric_limits<int>::max();
-      break;
+    case DType::Int32: fits = v >= std::numeric_limits<int>::min() && v <= std::numeric_limits<int>::max(); break;
     case DType::Int64: fits = !is_floating(value.dtype()) || (v >= -0x1p63 && v < 0x1p63); break;
     case DType::Float16: fits = !(std::abs(v) > 65504.0) || std::abs(v) == HUGE_VAL; break;
     case DType::BFloat16: fits = !(std::abs(v) > 3.38953139e38) || std::abs(v) == HUGE_VAL; break;
@@ -41,9 +39,7 @@ void check_fits(const Tensor& value, DType to) {
   if (!fits) fail("value cannot be converted to type ", dtype_name(to), " without overflow");
 }
 
-int64_t count_true(const Tensor& mask, IntSpan shape) {
-  return cpu::count_true(Layout(mask, shape));
-}
+int64_t count_true(const Tensor& mask, IntSpan shape) { return cpu::count_true(Layout(mask, shape)); }
 
 // Self and mask broadcast against each other, as broadcast_into() has found.
 struct MaskedPair {
@@ -59,28 +55,25 @@ void broadcast_into(const Tensor& a, const Tensor& b, Meta* out) {
     const int of_a = d - (out->ndim - a.ndim()), of_b = d - (out->ndim - b.ndim());
     const int64_t n = of_a < 0 ? 1 : a.size(of_a), m = of_b < 0 ? 1 : b.size(of_b);
     if (n != m && n != 1 && m != 1) {
-      fail("The size of tensor a (", n, ") must match the size of tensor b (", m,
-           ") at non-singleton dimension ", d);
+      fail("The size of tensor a (", n, ") must match the size of tensor b (", m, ") at non-singleton dimension ", d);
     }
     out->sizes[d] = n == 1 ? m : n;
   }
 }
 
 struct MaskedFill {
-  static constexpr Schema schema{
-      "masked_fill(Tensor self, Tensor mask, Tensor|Scalar value) -> Tensor"};
+  static constexpr Schema schema{"masked_fill(Tensor self, Tensor mask, Tensor|Scalar value) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf;
   static constexpr Saves saves{{input(1), 0, input(1)}};
 
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &mask = in[1], &value = in[2];
     if (mask.dtype() != DType::Bool) {
-      fail("masked_fill_ only supports boolean masks, but got mask with dtype ",
-           dtype_name(mask.dtype()));
+      fail("masked_fill_ only supports boolean masks, but got mask with dtype ", dtype_name(mask.dtype()));
     }
     if (value.ndim() != 0) {
-      fail("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-           value.ndim(), " dimension(s).");
+      fail("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.ndim(),
+           " dimension(s).");
     }
     out->dtype = self.dtype();
     out->device = self->device;
@@ -132,8 +125,7 @@ struct MaskedSelect {
     Dims shape;
     shape.resize(std::max(static_cast<int>(own.size()), mask.ndim()));
     for (int d = 0; d < shape.size(); ++d) {
-      const int of_self = d - (shape.size() - static_cast<int>(own.size())),
-                of_mask = d - (shape.size() - mask.ndim());
+      const int of_self = d - (shape.size() - static_cast<int>(own.size())), of_mask = d - (shape.size() - mask.ndim());
       const int64_t n = of_self < 0 ? 1 : own[of_self];
       shape[d] = n == 1 && of_mask >= 0 ? mask.size(of_mask) : n;
     }
@@ -143,20 +135,18 @@ struct MaskedSelect {
 WEFT_OP(MaskedSelect);
 
 struct MaskedScatter {
-  static constexpr Schema schema{
-      "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"};
+  static constexpr Schema schema{"masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf;
   static constexpr Saves saves{{input(1), 0, input(1)}};
 
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &mask = in[1], &source = in[2];
     if (mask.dtype() != DType::Bool) {
-      fail("masked_scatter_ only supports boolean masks, but got mask with dtype ",
-           scalar_type_name(mask.dtype()));
+      fail("masked_scatter_ only supports boolean masks, but got mask with dtype ", scalar_type_name(mask.dtype()));
     }
     if (self.dtype() != source.dtype()) {
-      fail("masked_scatter: expected self and source to have same dtypes but got",
-           scalar_type_name(self.dtype()), " and ", scalar_type_name(source.dtype()));
+      fail("masked_scatter: expected self and source to have same dtypes but got", scalar_type_name(self.dtype()),
+           " and ", scalar_type_name(source.dtype()));
     }
     out->dtype = self.dtype();
     out->device = self->device;
@@ -179,8 +169,7 @@ struct MaskedScatter {
     if (b.needs(0)) b.set(0, masked_fill(grad, mask, Scalar(0)));
     if (b.needs(2)) {
       const IntSpan sizes = b.input_sizes(2);
-      b.set(2,
-            reshape(padded_gradient(masked_select(grad, mask), Dims{checked_numel(sizes)}), sizes));
+      b.set(2, reshape(padded_gradient(masked_select(grad, mask), Dims{checked_numel(sizes)}), sizes));
     }
   }
 };
@@ -223,8 +212,7 @@ WEFT_OP(WhereNonzero);
 // tensor.where(condition, other): as a method, the tensor is the first of the two that are chosen
 // from.
 struct WhereMethod {
-  static constexpr Schema schema{
-      "where.method(Tensor self, Tensor condition, Tensor|Scalar other) -> Tensor"};
+  static constexpr Schema schema{"where.method(Tensor self, Tensor condition, Tensor|Scalar other) -> Tensor"};
 
   Tensor compose(Inputs in) const { return where(in[1], in[0], in[2]); }
 };
@@ -242,9 +230,7 @@ void masked_fill_in_place(const Tensor& a, const Tensor& mask, const Tensor& val
   TensorImpl* in[] = {a.get(), mask.get(), value.get()};
   apply_in_place(op_MaskedFill, nullptr, Inputs(in, 3));
 }
-Tensor masked_select(const Tensor& a, const Tensor& mask) {
-  return call(op_MaskedSelect, MaskedSelect{}, a, mask);
-}
+Tensor masked_select(const Tensor& a, const Tensor& mask) { return call(op_MaskedSelect, MaskedSelect{}, a, mask); }
 Tensor masked_scatter(const Tensor& a, const Tensor& mask, const Tensor& source) {
   return call(op_MaskedScatter, MaskedScatter{}, a, mask, source);
 }

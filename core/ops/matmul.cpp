@@ -18,31 +18,26 @@ namespace {
 
 void check_matrix(const char* which, const Tensor& t) {
   if (t.ndim() != 2) {
-    fail(which, " must be a matrix, got ", describe(t.get()),
-         ": mm takes 2-D tensors, matmul any others");
+    fail(which, " must be a matrix, got ", describe(t.get()), ": mm takes 2-D tensors, matmul any others");
   }
 }
 
 void check_same_dtype(const char* operation, Inputs in) {
   if (in[0].dtype() != in[1].dtype()) {
     fail("expected m1 and m2 to have the same dtype, but got: ", dtype_name(in[0].dtype()),
-         " != ", dtype_name(in[1].dtype()), " (", operation,
-         " does not promote; convert one operand with .to(dtype))");
+         " != ", dtype_name(in[1].dtype()), " (", operation, " does not promote; convert one operand with .to(dtype))");
   }
   check_real(operation, in[0]);
 }
 
 [[noreturn, gnu::cold]] void fail_inner_sizes(int64_t m, int64_t k, int64_t other_k, int64_t n) {
-  fail("mat1 and mat2 shapes cannot be multiplied (", m, "x", k, " and ", other_k, "x", n,
-       "): the ", k,
+  fail("mat1 and mat2 shapes cannot be multiplied (", m, "x", k, " and ", other_k, "x", n, "): the ", k,
        " columns of the first "
        "must be the rows of the second",
        k == n ? "; transpose the second with .mT" : "");
 }
 
-void set_result(const Tensor& like, IntSpan sizes, Meta* out) {
-  out->set(like.dtype(), like->device, sizes);
-}
+void set_result(const Tensor& like, IntSpan sizes, Meta* out) { out->set(like.dtype(), like->device, sizes); }
 
 }  // namespace
 
@@ -88,14 +83,11 @@ struct Product {
     if (row ? b.ndim() != 2 : a.ndim() < 2 || b.ndim() < 2) {
       fail("matrix_product takes matrices, got ", describe(a.get()), " and ", describe(b.get()));
     }
-    const int a_batch = std::max(a.ndim() - 2, 0), b_batch = b.ndim() - 2,
-              batch = std::max(a_batch, b_batch);
+    const int a_batch = std::max(a.ndim() - 2, 0), b_batch = b.ndim() - 2, batch = std::max(a_batch, b_batch);
     const int64_t a_rows = row ? 1 : a.size(a.ndim() - 2), a_columns = a.size(a.ndim() - 1);
     const int64_t b_rows = b.size(b.ndim() - 2), b_columns = b.size(b.ndim() - 1);
-    const int64_t m = self_transposed ? a_columns : a_rows,
-                  k = self_transposed ? a_rows : a_columns;
-    const int64_t other_k = other_transposed ? b_columns : b_rows,
-                  n = other_transposed ? b_rows : b_columns;
+    const int64_t m = self_transposed ? a_columns : a_rows, k = self_transposed ? a_rows : a_columns;
+    const int64_t other_k = other_transposed ? b_columns : b_rows, n = other_transposed ? b_rows : b_columns;
     if (k != other_k) fail_inner_sizes(m, k, other_k, n);
     check_same_dtype("matmul", in);
     out->dtype = a.dtype();
@@ -104,9 +96,9 @@ struct Product {
       const int da = d - (batch - a_batch), db = d - (batch - b_batch);
       const int64_t sa = da >= 0 ? a.size(da) : 1, sb = db >= 0 ? b.size(db) : 1;
       if (sa != sb && sa != 1 && sb != 1) {
-        fail("The size of tensor a (", sa, ") must match the size of tensor b (", sb,
-             ") at non-singleton dimension ", d, ": the batch dimensions of ",
-             shape_text(a.sizes()), " and ", shape_text(b.sizes()), " do not broadcast");
+        fail("The size of tensor a (", sa, ") must match the size of tensor b (", sb, ") at non-singleton dimension ",
+             d, ": the batch dimensions of ", shape_text(a.sizes()), " and ", shape_text(b.sizes()),
+             " do not broadcast");
       }
       out->sizes[d] = sa == 1 ? sb : sa;
     }
@@ -136,15 +128,14 @@ struct Product {
 };
 WEFT_OP(Product);
 
-void run_product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed,
-                 TensorImpl* c, bool accumulate) {
+void run_product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, TensorImpl* c,
+                 bool accumulate) {
   if (c->numel == 0) return;
   const bool row = a.ndim() == 1;
   const int matrix_dims = row ? 1 : 2, batch_dims = c->ndim - matrix_dims;
   const int64_t m = row ? 1 : c->dims[batch_dims], n = c->dims[c->ndim - 1];
   const int64_t k = b.size(b_transposed ? b.ndim() - 1 : b.ndim() - 2);
-  const cpu::MatrixView left =
-      row ? cpu::MatrixView{a->data, 0, a.stride(0)} : matrix(a, a_transposed);
+  const cpu::MatrixView left = row ? cpu::MatrixView{a->data, 0, a.stride(0)} : matrix(a, a_transposed);
   const cpu::MatrixView right = matrix(b, b_transposed);
   const Unlocked unlocked(is_long_product(c->numel, k, 1));
   if (batch_dims == 0) return cpu::gemm(c->dtype, m, n, k, left, right, c->data, n, accumulate);
@@ -172,8 +163,8 @@ void run_product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_tra
   int64_t index[kMostDims] = {};
   cpu::MatrixView x = left, y = right;
   for (char *at = c->data, *end = at + c->numel * item; at < end; at += step * item) {
-    cpu::gemm_batched(c->dtype, dims[0].size, m, n, k, x, dims[0].a_stride, y, dims[0].b_stride, at,
-                      m * n, n, accumulate);
+    cpu::gemm_batched(c->dtype, dims[0].size, m, n, k, x, dims[0].a_stride, y, dims[0].b_stride, at, m * n, n,
+                      accumulate);
     for (int d = 1; d < count; ++d) {
       const bool wraps = ++index[d] == dims[d].size;
       const int64_t steps = wraps ? 1 - dims[d].size : 1;
@@ -193,8 +184,7 @@ struct SumOfOuter {
     const Tensor &a = in[0], &b = in[1];
     if (a.ndim() == 0 || a.ndim() != b.ndim() ||
         !std::equal(a.sizes().begin(), a.sizes().end() - 1, b.sizes().begin())) {
-      fail("sum_of_outer: all sizes but the last must agree, got ", describe(a.get()), " and ",
-           describe(b.get()));
+      fail("sum_of_outer: all sizes but the last must agree, got ", describe(a.get()), " and ", describe(b.get()));
     }
     check_same_dtype("sum_of_outer", in);
     const int64_t sizes[] = {a.size(a.ndim() - 1), b.size(b.ndim() - 1)};
@@ -219,16 +209,13 @@ Tensor product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_trans
   return call(op_Product, Product{a_transposed, b_transposed}, a, b);
 }
 
-Tensor sum_of_outer(const Tensor& a, const Tensor& b) {
-  return call(op_SumOfOuter, SumOfOuter{}, a, b);
-}
+Tensor sum_of_outer(const Tensor& a, const Tensor& b) { return call(op_SumOfOuter, SumOfOuter{}, a, b); }
 
 namespace {
 
 // The gradient waiting at input i, if what this operation computes can be added to it as it is.
 template <class Op>
-TensorImpl* matching_destination(const Backward& b, int i, const Op& op, const Tensor& x,
-                                 const Tensor& y) {
+TensorImpl* matching_destination(const Backward& b, int i, const Op& op, const Tensor& x, const Tensor& y) {
   TensorImpl* waiting = b.destination(i);
   if (!waiting) return nullptr;
   TensorImpl* const items[] = {x.get(), y.get()};
@@ -243,8 +230,7 @@ TensorImpl* matching_destination(const Backward& b, int i, const Op& op, const T
 
 }  // namespace
 
-void set_product(Backward& b, int i, const Tensor& x, bool x_transposed, const Tensor& y,
-                 bool y_transposed) {
+void set_product(Backward& b, int i, const Tensor& x, bool x_transposed, const Tensor& y, bool y_transposed) {
   if (TensorImpl* waiting = matching_destination(b, i, Product{x_transposed, y_transposed}, x, y)) {
     run_product(x, x_transposed, y, y_transposed, waiting, true);
     return b.added(i);
@@ -270,15 +256,12 @@ struct Mm {
   void infer(Inputs in, Meta* out) const {
     check_matrix("self", in[0]);
     check_matrix("mat2", in[1]);
-    if (in[0].size(1) != in[1].size(0))
-      fail_inner_sizes(in[0].size(0), in[0].size(1), in[1].size(0), in[1].size(1));
+    if (in[0].size(1) != in[1].size(0)) fail_inner_sizes(in[0].size(0), in[0].size(1), in[1].size(0), in[1].size(1));
     check_same_dtype("mm", in);
     const int64_t sizes[] = {in[0].size(0), in[1].size(1)};
     set_result(in[0], sizes, out);
   }
-  void run(Inputs in, Tensor* out) const {
-    run_product(in[0], false, in[1], false, out[0].get(), false);
-  }
+  void run(Inputs in, Tensor* out) const { run_product(in[0], false, in[1], false, out[0].get(), false); }
   static void vjp(Backward& b) {
     if (b.needs(0)) set_product(b, 0, b.grad(), false, b.input(1), true);
     if (b.needs(1)) set_sum_of_outer(b, 1, b.input(0), b.grad());
@@ -294,14 +277,12 @@ struct Bmm {
   void infer(Inputs in, Meta* out) const {
     const Tensor &a = in[0], &b = in[1];
     if (a.ndim() != 3)
-      fail("batch1 must be a 3D tensor, got ", describe(a.get()),
-           ": matmul takes any number of dimensions");
+      fail("batch1 must be a 3D tensor, got ", describe(a.get()), ": matmul takes any number of dimensions");
     if (b.ndim() != 3)
-      fail("batch2 must be a 3D tensor, got ", describe(b.get()),
-           ": matmul takes any number of dimensions");
+      fail("batch2 must be a 3D tensor, got ", describe(b.get()), ": matmul takes any number of dimensions");
     if (a.size(0) != b.size(0) || a.size(2) != b.size(1)) {
-      fail("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ",
-           a.size(2), "] but got: [", b.size(0), ", ", b.size(1), "].");
+      fail("Expected size for first two dimensions of batch2 tensor to be: [", a.size(0), ", ", a.size(2),
+           "] but got: [", b.size(0), ", ", b.size(1), "].");
     }
     if (a.dtype() != b.dtype()) {
       fail("expected scalar type ", dtype_name(a.dtype()), " but found ", dtype_name(b.dtype()),
@@ -311,9 +292,7 @@ struct Bmm {
     const int64_t sizes[] = {a.size(0), a.size(1), b.size(2)};
     set_result(a, sizes, out);
   }
-  void run(Inputs in, Tensor* out) const {
-    run_product(in[0], false, in[1], false, out[0].get(), false);
-  }
+  void run(Inputs in, Tensor* out) const { run_product(in[0], false, in[1], false, out[0].get(), false); }
   static void vjp(Backward& b) {
     if (b.needs(0)) set_product(b, 0, b.grad(), false, b.input(1), true);
     if (b.needs(1)) set_product(b, 1, b.input(0), true, b.grad(), false);
@@ -333,16 +312,13 @@ struct Mv {
            " dimensions: mv takes a 2-D and a 1-D tensor, matmul any others");
     }
     if (a.size(1) != v.size(0)) {
-      fail("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x", a.size(1),
-           "), vec (", v.size(0), ")");
+      fail("size mismatch, got input (", a.size(0), "), mat (", a.size(0), "x", a.size(1), "), vec (", v.size(0), ")");
     }
     check_same_dtype("mv", in);
     set_result(a, a.sizes().first(1), out);
   }
   // As a row, the vector is the left operand.
-  void run(Inputs in, Tensor* out) const {
-    run_product(in[1], false, in[0], true, out[0].get(), false);
-  }
+  void run(Inputs in, Tensor* out) const { run_product(in[1], false, in[0], true, out[0].get(), false); }
   static void vjp(Backward& b) {
     if (b.needs(0)) set_sum_of_outer(b, 0, b.grad(), b.input(1));
     if (b.needs(1)) set_product(b, 1, b.grad(), false, b.input(0), false);
@@ -360,14 +336,13 @@ struct Dot {
       fail("1D tensors expected, but got ", in[0].ndim(), "D and ", in[1].ndim(), "D tensors");
     }
     if (in[0].dtype() != in[1].dtype()) {
-      fail("dot : expected both vectors to have same dtype, but found ", dtype_name(in[0].dtype()),
-           " and ", dtype_name(in[1].dtype()),
-           " (dot does not promote; convert one with .to(dtype))");
+      fail("dot : expected both vectors to have same dtype, but found ", dtype_name(in[0].dtype()), " and ",
+           dtype_name(in[1].dtype()), " (dot does not promote; convert one with .to(dtype))");
     }
     if (in[0].size(0) != in[1].size(0)) {
-      fail("inconsistent tensor size, expected tensor [", in[0].size(0), "] and src [",
-           in[1].size(0), "] to have the same number of elements, but got ", in[0].size(0), " and ",
-           in[1].size(0), " elements respectively");
+      fail("inconsistent tensor size, expected tensor [", in[0].size(0), "] and src [", in[1].size(0),
+           "] to have the same number of elements, but got ", in[0].size(0), " and ", in[1].size(0),
+           " elements respectively");
     }
     check_real("dot", in[0]);
     out->dtype = in[0].dtype();
@@ -376,8 +351,7 @@ struct Dot {
   void run(Inputs in, Tensor* out) const {
     const int64_t k = in[0].size(0);
     const Unlocked unlocked(is_long_product(k, 1, 1));
-    const cpu::MatrixView row{in[0]->data, 0, in[0].stride(0)},
-        column{in[1]->data, in[1].stride(0), 1};
+    const cpu::MatrixView row{in[0]->data, 0, in[0].stride(0)}, column{in[1]->data, in[1].stride(0), 1};
     cpu::gemm(out[0].dtype(), 1, 1, k, row, column, out[0]->data, 1, false);
   }
   static void vjp(Backward& b) {
@@ -407,8 +381,7 @@ WEFT_OP(Matmul);
 Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.ndim() == 2 && b.ndim() == 2) return call(op_Mm, Mm{}, a, b);
   if (a.ndim() == 0 || b.ndim() == 0) {
-    fail("both arguments to matmul need to be at least 1D, but they are ", a.ndim(), "D and ",
-         b.ndim(), "D");
+    fail("both arguments to matmul need to be at least 1D, but they are ", a.ndim(), "D and ", b.ndim(), "D");
   }
   if (a.ndim() == 1 && b.ndim() == 1) return call(op_Dot, Dot{}, a, b);
   if (a.ndim() == 2 && b.ndim() == 1) return call(op_Mv, Mv{}, a, b);

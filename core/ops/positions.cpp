@@ -12,8 +12,7 @@ namespace {
 
 constexpr int64_t kUnlockAt = 64 * 1024;
 
-void write_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& values,
-                 bool accumulate) {
+void write_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& values, bool accumulate) {
   AlongDim target(self, dim);
   Layout at(index), from(values);
   from.at_least_1d();
@@ -37,31 +36,26 @@ struct IndexAdd {
     const Tensor &self = in[0], &index = in[1], &source = in[2];
     const int64_t along = wrap_dim(dim, self.ndim());
     if (index.ndim() > 1) {
-      fail(ErrorKind::Index,
-           "index_add_(): Index is supposed to be a vector, but got dim: ", index.ndim(),
-           " with type: ", scalar_type_name(index.dtype()),
-           " and size: ", shape_text(index.sizes()));
+      fail(ErrorKind::Index, "index_add_(): Index is supposed to be a vector, but got dim: ", index.ndim(),
+           " with type: ", scalar_type_name(index.dtype()), " and size: ", shape_text(index.sizes()));
     }
     if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32) {
-      fail("index_add_(): Expected dtype int32/int64 for index but got: ",
-           scalar_type_name(index.dtype()));
+      fail("index_add_(): Expected dtype int32/int64 for index but got: ", scalar_type_name(index.dtype()));
     }
     if (self.dtype() != source.dtype()) {
-      fail("index_add_(): self (", scalar_type_name(self.dtype()), ") and source (",
-           scalar_type_name(source.dtype()), ") must have the same scalar type");
+      fail("index_add_(): self (", scalar_type_name(self.dtype()), ") and source (", scalar_type_name(source.dtype()),
+           ") must have the same scalar type");
     }
     if (source.ndim() != 0 && along >= source.ndim()) {
-      fail("index_add_(): Indexing dim ", along, " is out of bounds of the source tensor with dim ",
-           source.ndim());
+      fail("index_add_(): Indexing dim ", along, " is out of bounds of the source tensor with dim ", source.ndim());
     }
     const int64_t count = extent(source, static_cast<int>(along));
     if (index.numel() != count) {
-      fail("index_add_(): Number of indices (", index.numel(),
-           ") should be equal to source.size(dim): (", count, "), for dim: ", along);
+      fail("index_add_(): Number of indices (", index.numel(), ") should be equal to source.size(dim): (", count,
+           "), for dim: ", along);
     }
     bool same = rank(self) == rank(source);
-    for (int d = 0; same && d < self.ndim(); ++d)
-      same = d == along || extent(source, d) == self.size(d);
+    for (int d = 0; same && d < self.ndim(); ++d) same = d == along || extent(source, d) == self.size(d);
     if (!same) {
       fail(
           "source tensor shape must match self tensor shape, excluding the specified dimension. "
@@ -89,11 +83,8 @@ struct IndexAdd {
   Tensor scaled(const Tensor& source) const {
     if (alpha.to_double() == 1.0) return source;
     const GradMode off(false);
-    if (source.dtype() == DType::Bool) {
-      return alpha.to_double() != 0 ? source : zeros(source.sizes(), DType::Bool);
-    }
-    return mul(source,
-               is_integral(source.dtype()) ? number(alpha.to_int()) : number(alpha.to_double()));
+    if (source.dtype() == DType::Bool) { return alpha.to_double() != 0 ? source : zeros(source.sizes(), DType::Bool); }
+    return mul(source, is_integral(source.dtype()) ? number(alpha.to_int()) : number(alpha.to_double()));
   }
 };
 WEFT_OP(IndexAdd);
@@ -122,14 +113,12 @@ struct IndexSelect {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &index = in[1];
     const int64_t along = wrap_dim(dim, self.ndim());
-    if (index.ndim() > 1)
-      fail(ErrorKind::Index, "index_select(): Index is supposed to be a vector");
+    if (index.ndim() > 1) fail(ErrorKind::Index, "index_select(): Index is supposed to be a vector");
     if (index.dtype() != DType::Int64 && index.dtype() != DType::Int32) {
       fail("index_select(): Expected dtype int32 or int64 for index");
     }
     if (self.ndim() == 0 && index.numel() != 1) {
-      fail("index_select(): Index to scalar can have only 1 value, got ", index.numel(),
-           " value(s)");
+      fail("index_select(): Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
     }
     out->like(self);
     if (self.ndim() > 0) out->sizes[along] = index.numel();
@@ -138,8 +127,8 @@ struct IndexSelect {
     AlongDim source(in[0], dim);
     const Tensor index = long_index(in[1]);
     if (const auto bad = position_outside(index, source.size)) {
-      fail(ErrorKind::Index, "index out of range in self: index ", *bad,
-           " is out of bounds for dimension ", source.dim, " with size ", source.size);
+      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " is out of bounds for dimension ", source.dim,
+           " with size ", source.size);
     }
     if (out[0].numel() == 0) return;
     Layout at(index), to(out[0]);
@@ -147,15 +136,12 @@ struct IndexSelect {
     Unlocked unlocked(out[0].numel() >= kUnlockAt);
     cpu::index_select(item_size(in[0].dtype()), to, source.self, source.dim, at.at_least_1d());
   }
-  static void vjp(Backward& b) {
-    set_rows_gradient(b, b.op<IndexSelect>().dim, b.input(1), b.grad());
-  }
+  static void vjp(Backward& b) { set_rows_gradient(b, b.op<IndexSelect>().dim, b.input(1), b.grad()); }
 };
 WEFT_OP(IndexSelect);
 
 struct IndexFill {
-  static constexpr Schema schema{
-      "index_fill(Tensor self, int dim, Tensor index, Tensor|Scalar value) -> Tensor"};
+  static constexpr Schema schema{"index_fill(Tensor self, int dim, Tensor index, Tensor|Scalar value) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
@@ -163,12 +149,11 @@ struct IndexFill {
   void infer(Inputs in, Meta* out) const {
     const Tensor &self = in[0], &index = in[1], &value = in[2];
     wrap_dim(dim, self.ndim());
-    if (index.dtype() != DType::Int64)
-      fail(ErrorKind::Index, "index_fill_(): Expected dtype int64 for index.");
+    if (index.dtype() != DType::Int64) fail(ErrorKind::Index, "index_fill_(): Expected dtype int64 for index.");
     if (index.ndim() > 1) fail("Index has to be a vector/scalar");
     if (value.ndim() != 0) {
-      fail("index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-           value.ndim(), " dimension(s).");
+      fail("index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.ndim(),
+           " dimension(s).");
     }
     out->like(self);
   }
@@ -184,8 +169,8 @@ struct IndexFill {
     else shape[target.dim] = in[1].numel();
     const Layout repeated(one, shape);
     if (target.size > 0 && checked_numel(shape) == 0 && in[1].numel() == 0) return;
-    const cpu::IndexStatus status = cpu::index_write(out[0].dtype(), target.self, target.dim,
-                                                     at.at_least_1d(), repeated, false);
+    const cpu::IndexStatus status =
+        cpu::index_write(out[0].dtype(), target.self, target.dim, at.at_least_1d(), repeated, false);
     if (!status) fail_out_of_bounds(ErrorKind::Index, status.value, target.dim, target.size);
   }
   static void vjp(Backward& b) {
@@ -209,8 +194,7 @@ struct IndexFill {
 WEFT_OP(IndexFill);
 
 struct IndexCopy {
-  static constexpr Schema schema{
-      "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"};
+  static constexpr Schema schema{"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   int64_t dim;
@@ -219,13 +203,11 @@ struct IndexCopy {
     const Tensor &self = in[0], &index = in[1], &source = in[2];
     const int along = static_cast<int>(wrap_dim(dim, self.ndim()));
     if (index.ndim() >= 2) {
-      fail(ErrorKind::Index, "index_copy_(): Index should have dimension 1 or 0 (got ",
-           index.ndim(), ")");
+      fail(ErrorKind::Index, "index_copy_(): Index should have dimension 1 or 0 (got ", index.ndim(), ")");
     }
     const int64_t count = index.numel();
     if (source.ndim() == 0 && count != 1) {
-      fail(ErrorKind::Index,
-           "index_copy_(): When source is scalar, index should have one element (got ", count, ")");
+      fail(ErrorKind::Index, "index_copy_(): When source is scalar, index should have one element (got ", count, ")");
     }
     if (source.ndim() != self.ndim() && source.ndim() != 0 && self.ndim() != 0) {
       fail(ErrorKind::Index,
@@ -235,8 +217,7 @@ struct IndexCopy {
            source.ndim(), "), destination dimensionality (", self.ndim(), ")");
     }
     if (index.dtype() != DType::Int64) {
-      fail("index_copy_(): Expected a long tensor for index, but got ",
-           scalar_type_name(index.dtype()));
+      fail("index_copy_(): Expected a long tensor for index, but got ", scalar_type_name(index.dtype()));
     }
     if (self.dtype() != source.dtype()) {
       fail("index_copy_(): self and source expected to have the same dtype, but got (self) ",
@@ -244,8 +225,8 @@ struct IndexCopy {
     }
     check_slices(self, source, along);
     if (source.ndim() > 0 && count != extent(source, along)) {
-      fail(ErrorKind::Index, "index_copy_(): Number of indices (", count,
-           ") should be equal to source.size(dim) (", extent(source, along), ")");
+      fail(ErrorKind::Index, "index_copy_(): Number of indices (", count, ") should be equal to source.size(dim) (",
+           extent(source, along), ")");
     }
     out->like(self);
   }
@@ -254,8 +235,8 @@ struct IndexCopy {
     check_not_written(in[1], out[0]);
     const AlongDim target(out[0], dim);
     if (const auto bad = position_outside(in[1], target.size)) {
-      fail(ErrorKind::Index, "index_copy_(): index ", *bad, " is out of bounds for dimension ",
-           target.dim, " with size ", target.size);
+      fail(ErrorKind::Index, "index_copy_(): index ", *bad, " is out of bounds for dimension ", target.dim,
+           " with size ", target.size);
     }
     if (in[2].numel() > 0) write_along(out[0], dim, in[1], in[2], false);
   }
@@ -277,8 +258,8 @@ struct IndexCopy {
     fail(
         "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
         "shape: ",
-        shape_text(slice), " at dimension ", along,
-        " and source slice shape: ", shape_text(source_slice), " at dimension ", along, ".");
+        shape_text(slice), " at dimension ", along, " and source slice shape: ", shape_text(source_slice),
+        " at dimension ", along, ".");
   }
 };
 WEFT_OP(IndexCopy);
@@ -302,15 +283,13 @@ struct FlatIndex {
 };
 
 [[noreturn]] void fail_outside_tensor(int64_t index, int64_t numel) {
-  fail(ErrorKind::Index, "out of range: tried to access index ", index, " on a tensor of ", numel,
-       " elements.");
+  fail(ErrorKind::Index, "out of range: tried to access index ", index, " on a tensor of ", numel, " elements.");
 }
 
 }  // namespace
 
 struct Put {
-  static constexpr Schema schema{
-      "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"};
+  static constexpr Schema schema{"put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"};
   static constexpr uint32_t traits = kUpdatesSelf | kExactOut;
   static constexpr Saves saves{{input(1), 0, input(1)}};
   bool accumulate;
@@ -322,8 +301,7 @@ struct Put {
     }
     if (self.dtype() != source.dtype()) {
       fail("put_(): self and source expected to have the same dtype, but got self.dtype = ",
-           scalar_type_name(self.dtype()),
-           " and source.dtype = ", scalar_type_name(source.dtype()));
+           scalar_type_name(self.dtype()), " and source.dtype = ", scalar_type_name(source.dtype()));
     }
     if (source.numel() != index.numel()) {
       fail(ErrorKind::Index,
@@ -346,9 +324,8 @@ struct Put {
     const Tensor index = in[1]->is_contiguous() ? in[1] : detached_copy(in[1]);
     const int64_t count = index.numel(), step = 8, item = item_size(source.dtype());
     const cpu::IndexedDim dim{index->data, &step, flat.numel(), item};
-    const cpu::IndexStatus status =
-        cpu::index_put(flat.dtype(), {flat->data, 0, nullptr, nullptr}, {1, &count, 1, &dim},
-                       {source->data, 1, &count, &item}, accumulate);
+    const cpu::IndexStatus status = cpu::index_put(flat.dtype(), {flat->data, 0, nullptr, nullptr},
+                                                   {1, &count, 1, &dim}, {source->data, 1, &count, &item}, accumulate);
     if (!status) fail_outside_tensor(status.value, flat.numel());
     if (apart) copy_into(out[0], flat);
   }
@@ -375,8 +352,7 @@ struct Take {
     const Tensor flat = in[0]->is_contiguous() ? in[0] : detached_copy(in[0]);
     const Layout at(in[1]), to(out[0]);
     const FlatIndex from(flat, in[1], at);
-    const cpu::IndexStatus status =
-        cpu::index_get(item_size(flat.dtype()), to, from.rest, from.index);
+    const cpu::IndexStatus status = cpu::index_get(item_size(flat.dtype()), to, from.rest, from.index);
     if (!status) fail_outside_tensor(status.value, flat.numel());
   }
   static void vjp(Backward& b) {
@@ -389,9 +365,7 @@ WEFT_OP(Take);
 void Put::vjp(Backward& b) {
   const Tensor grad = b.grad(), index = b.input(1);
   if (b.needs(0)) {
-    b.set(0, b.op<Put>().accumulate
-                 ? grad
-                 : call(op_Put, Put{false}, grad, index, zeros(index.sizes(), grad.dtype())));
+    b.set(0, b.op<Put>().accumulate ? grad : call(op_Put, Put{false}, grad, index, zeros(index.sizes(), grad.dtype())));
   }
   if (b.needs(2)) b.set(2, reshape(call(op_Take, Take{}, grad, index), b.input_sizes(2)));
 }
@@ -425,8 +399,8 @@ struct Embedding {
   void run(Inputs in, Tensor* out) const {
     const Tensor &weight = in[0], index = long_index(in[1]);
     if (const auto bad = position_outside(index, weight.size(0))) {
-      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " of an embedding of ",
-           weight.size(0), " rows");
+      fail(ErrorKind::Index, "index out of range in self: index ", *bad, " of an embedding of ", weight.size(0),
+           " rows");
     }
     if (out[0].numel() == 0) return;
     const Layout at(index), to(out[0]), table(weight);
@@ -446,8 +420,7 @@ struct Embedding {
     }
     const Tensor flat = reshape(indices, Dims{indices.numel()});
     if (op.scale_grad_by_freq) {
-      const Tensor counts = index_add(zeros(Dims{rows}, grad.dtype()), 0, flat,
-                                      full(flat.sizes(), 1.0, grad.dtype()));
+      const Tensor counts = index_add(zeros(Dims{rows}, grad.dtype()), 0, flat, full(flat.sizes(), 1.0, grad.dtype()));
       grad = grad / reshape(index_select(counts, 0, flat), with_one(indices.sizes()));
     }
     set_rows_gradient(b, 0, flat, reshape(grad, Dims{indices.numel(), width}));

@@ -19,8 +19,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 // A weight gathers one product per use. Where a gradient of the pass's own is already waiting at
 // the weight, the next product is added into it (beta = 1) instead of becoming a tensor of its own
 // that would have to be read once more.
-void set_product(Backward& b, int i, const Tensor& x, bool x_transposed, const Tensor& y,
-                 bool y_transposed);
+void set_product(Backward& b, int i, const Tensor& x, bool x_transposed, const Tensor& y, bool y_transposed);
 void set_sum_of_outer(Backward& b, int i, const Tensor& x, const Tensor& y);
 
 // ---- for run() ----------------------------------------------------------------------------------
@@ -38,13 +37,12 @@ struct Rows {
 Rows rows_of(const Tensor& t);
 
 // product() into a row-major tensor of the right shape, or added to it.
-void run_product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed,
-                 TensorImpl* c, bool accumulate);
+void run_product(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, TensorImpl* c,
+                 bool accumulate);
 
 // Work from which the interpreter lock is worth releasing.
 inline bool is_long_product(int64_t m, int64_t n, int64_t k) {
-  return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >=
-         128.0 * 128 * 128;
+  return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= 128.0 * 128 * 128;
 }
 
 // Refuses complex numbers, which have no arithmetic yet.

@@ -52,9 +52,7 @@ Whole whole_numbers(DType dtype) {
 
 // Integers in [low, high) as a dtype: those that it can hold at all.
 void check_range(DType dtype, int64_t low, int64_t high) {
-  if (low >= high) {
-    fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high);
-  }
+  if (low >= high) { fail("random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high); }
   auto refuse = [&](const char* which) { fail(which, " is out of bounds for ", dtype_name(dtype)); };
   if (is_integral(dtype)) {
     const Whole held = whole_numbers(dtype);
@@ -75,7 +73,8 @@ void draw_integers(const Tensor& out, Generator* generator, int64_t low, int64_t
 
 // No gradient flows through what was drawn.
 void zero_gradients(Backward& b) {
-  for (int i = 0; i < b.inputs(); ++i) if (b.needs(i)) b.set(i, zeros(b.input_sizes(i), b.input_dtype(i)));
+  for (int i = 0; i < b.inputs(); ++i)
+    if (b.needs(i)) b.set(i, zeros(b.input_sizes(i), b.input_dtype(i)));
 }
 
 }  // namespace
@@ -138,7 +137,8 @@ struct RandintFrom {
 WEFT_OP(RandintFrom);
 
 struct Randint {
-  static constexpr Schema schema{"randint(int high, int[] size, *, Generator? generator=None, Options options) -> Tensor"};
+  static constexpr Schema schema{
+      "randint(int high, int[] size, *, Generator? generator=None, Options options) -> Tensor"};
   static constexpr uint32_t traits = kRandom | kNeverDifferentiable;
   int64_t high;
   Dims size;
@@ -178,7 +178,8 @@ WEFT_OP(Randperm);
 
 struct RandLike {
   static constexpr Schema schema{
-      "rand_like(Tensor self, *, Generator? generator=None, Options options, MemoryFormat? memory_format=None) -> Tensor"};
+      "rand_like(Tensor self, *, Generator? generator=None, Options options, MemoryFormat? memory_format=None) -> "
+      "Tensor"};
   static constexpr uint32_t traits = kRandom | kNeverDifferentiable;
   Generator* generator;
   CreationOptions options;
@@ -194,7 +195,8 @@ WEFT_OP(RandLike);
 
 struct RandnLike {
   static constexpr Schema schema{
-      "randn_like(Tensor self, *, Generator? generator=None, Options options, MemoryFormat? memory_format=None) -> Tensor"};
+      "randn_like(Tensor self, *, Generator? generator=None, Options options, MemoryFormat? memory_format=None) -> "
+      "Tensor"};
   static constexpr uint32_t traits = kRandom | kNeverDifferentiable;
   Generator* generator;
   CreationOptions options;
@@ -267,7 +269,8 @@ struct Bernoulli {
     const GradMode off(false);
     const Tensor outside = sum_all(logical_not(logical_and(ge(p, number(int64_t{0})), le(p, number(int64_t{1})))));
     ensure_value(outside.get());
-    if (*outside.data<int64_t>() != 0) fail("bernoulli: probabilities must lie in [0, 1], but ", *outside.data<int64_t>(), " do not");
+    if (*outside.data<int64_t>() != 0)
+      fail("bernoulli: probabilities must lie in [0, 1], but ", *outside.data<int64_t>(), " do not");
   }
 };
 WEFT_OP(Bernoulli);
@@ -310,7 +313,8 @@ struct Multinomial {
     const int64_t categories = weights.size(weights.ndim() - 1);
     if (categories > int64_t{1} << 24) fail("number of categories cannot exceed 2^24, got ", categories);
     if (!replacement && num_samples > categories) {
-      fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement (", num_samples, " of ", categories, ")");
+      fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement (", num_samples, " of ", categories,
+           ")");
     }
     out->dtype = DType::Int64;
     out->device = weights->device;
@@ -446,7 +450,8 @@ WEFT_OP(NormalOfSize);
 // ---- filling what exists ---------------------------------------------------------------------------
 
 struct Uniform {
-  static constexpr Schema schema{"uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor"};
+  static constexpr Schema schema{
+      "uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor"};
   static constexpr uint32_t traits = kRandom | kUpdatesSelf;
   double from, to;
   Generator* generator;
@@ -458,7 +463,8 @@ struct Uniform {
                         : in[0].dtype() == DType::Float16 ? 65504.0
                                                           : static_cast<double>(std::numeric_limits<float>::max());
     if (!(std::fabs(from) <= most && std::fabs(to) <= most && to - from <= most)) {
-      fail("uniform_ expects to-from <= the largest ", dtype_name(in[0].dtype()), ", but found from=", from, " and to=", to);
+      fail("uniform_ expects to-from <= the largest ", dtype_name(in[0].dtype()), ", but found from=", from,
+           " and to=", to);
     }
     out->like(in[0]);
   }
@@ -472,7 +478,8 @@ struct Uniform {
 WEFT_OP(Uniform);
 
 struct Normal {
-  static constexpr Schema schema{"normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"};
+  static constexpr Schema schema{
+      "normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"};
   static constexpr uint32_t traits = kRandom | kUpdatesSelf;
   double mean, std;
   Generator* generator;
@@ -492,7 +499,8 @@ struct Normal {
 WEFT_OP(Normal);
 
 struct LogNormal {
-  static constexpr Schema schema{"log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"};
+  static constexpr Schema schema{
+      "log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"};
   static constexpr uint32_t traits = kRandom | kUpdatesSelf;
   double mean, std;
   Generator* generator;
@@ -519,8 +527,10 @@ struct Exponential {
 
   void infer(Inputs in, Meta* out) const {
     if (!is_floating(in[0].dtype())) {
-      fail("Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
-           "specified ", dtype_name(in[0].dtype()));
+      fail(
+          "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+          "specified ",
+          dtype_name(in[0].dtype()));
     }
     if (!(rate > 0)) fail("exponential_ expects lambda > 0.0, but found lambda=", rate);
     out->like(in[0]);
@@ -535,15 +545,18 @@ struct Exponential {
 WEFT_OP(Exponential);
 
 struct Cauchy {
-  static constexpr Schema schema{"cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"};
+  static constexpr Schema schema{
+      "cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"};
   static constexpr uint32_t traits = kRandom | kUpdatesSelf;
   double median, sigma;
   Generator* generator;
 
   void infer(Inputs in, Meta* out) const {
     if (!is_floating(in[0].dtype())) {
-      fail("Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified ",
-           dtype_name(in[0].dtype()));
+      fail(
+          "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+          "specified ",
+          dtype_name(in[0].dtype()));
     }
     if (!(sigma > 0)) fail("cauchy_ expects sigma > 0.0, but found sigma=", sigma);
     out->like(in[0]);

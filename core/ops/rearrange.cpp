@@ -115,8 +115,8 @@ struct Roll {
     return shift < 0 ? shift + size : shift;
   }
   // Two blocks for each dimension that is shifted.
-  static void copy_shifted(DType dtype, const Dims& sizes, const Dims& by, char* to, IntSpan to_strides, const char* from,
-                           IntSpan from_strides, int dim) {
+  static void copy_shifted(DType dtype, const Dims& sizes, const Dims& by, char* to, IntSpan to_strides,
+                           const char* from, IntSpan from_strides, int dim) {
     while (dim < sizes.size() && by[dim] == 0) ++dim;
     if (dim == sizes.size()) return copy_window(dtype, sizes, to, to_strides, from, from_strides);
     const int64_t shift = by[dim], rest = sizes[dim] - shift, item = item_size(dtype);
@@ -187,9 +187,11 @@ struct Repeat {
     out->device = a->device;
     out->ndim = repeats.size();
     for (int d = 0; d < out->ndim; ++d) {
-      if (repeats[d] < 0) fail("Trying to create tensor with negative dimension ", repeats[d], ": repeat ", shape_text(repeats));
+      if (repeats[d] < 0)
+        fail("Trying to create tensor with negative dimension ", repeats[d], ": repeat ", shape_text(repeats));
       const int64_t own = d < added ? 1 : a.size(d - added);
-      if (__builtin_mul_overflow(own, repeats[d], &out->sizes[d])) fail("repeat: the result is larger than can be addressed");
+      if (__builtin_mul_overflow(own, repeats[d], &out->sizes[d]))
+        fail("repeat: the result is larger than can be addressed");
     }
     checked_numel(out->shape());
   }
@@ -255,16 +257,19 @@ struct RepeatedPositions {
   void infer(Inputs in, Meta* out) const {
     const Tensor& repeats = in[0];
     if (repeats.ndim() != 1) fail("repeat_interleave only accept 1D vector as repeat");
-    if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32) refuse_dtype("repeat_interleave", repeats.dtype());
+    if (repeats.dtype() != DType::Int64 && repeats.dtype() != DType::Int32)
+      refuse_dtype("repeat_interleave", repeats.dtype());
     ensure_value(repeats.get());
     int64_t total = 0;
     for (int64_t i = 0; i < repeats.size(0); ++i) {
       const int64_t n = count(repeats, i);
       if (n < 0) fail("repeats can not be negative");
-      if (__builtin_add_overflow(total, n, &total)) fail("repeat_interleave: the result is larger than can be addressed");
+      if (__builtin_add_overflow(total, n, &total))
+        fail("repeat_interleave: the result is larger than can be addressed");
     }
     if (output_size && *output_size != total) {
-      fail("allocated size does not match required size: output_size is ", *output_size, ", the repeats sum to ", total);
+      fail("allocated size does not match required size: output_size is ", *output_size, ", the repeats sum to ",
+           total);
     }
     const Dims size{total};
     checked_numel(size);
@@ -302,7 +307,8 @@ struct RepeatInterleave {
       apart.push_back(a.size(d));
       if (d == at) apart.push_back(repeats);
     }
-    if (__builtin_mul_overflow(together[at], repeats, &together[at])) fail("repeat_interleave: the result is larger than can be addressed");
+    if (__builtin_mul_overflow(together[at], repeats, &together[at]))
+      fail("repeat_interleave: the result is larger than can be addressed");
     if (output_size && *output_size != together[at]) {
       fail("repeat_interleave: Invalid output_size, expected ", together[at], " but got ", *output_size);
     }
@@ -328,8 +334,8 @@ struct RepeatInterleaveBy {
     } else if (given.ndim() != 1) {
       fail("repeats must be 0-dim or 1-dim tensor");
     } else if (given.size(0) != a.size(at)) {
-      fail("repeats must have the same size as input along dim, but got repeats.size(0) = ", given.size(0), " and input.size(",
-           at, ") = ", a.size(at));
+      fail("repeats must have the same size as input along dim, but got repeats.size(0) = ", given.size(0),
+           " and input.size(", at, ") = ", a.size(at));
     }
     std::vector<Tensor> indices(static_cast<size_t>(at) + 1);
     indices.back() = to_dtype(call(op_RepeatedPositions, RepeatedPositions{output_size}, repeats), DType::Int64);
@@ -345,15 +351,15 @@ struct ConstantPad {
   static constexpr Schema schema{"constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"};
   static constexpr uint32_t traits = kLinear;
   static constexpr const char* backward_name = "ConstantPadNdBackward0";
-  Dims pad;   // before and after, for the last dimension first; negative numbers cut off
+  Dims pad;  // before and after, for the last dimension first; negative numbers cut off
   Scalar value;
 
   void infer(Inputs in, Meta* out) const {
     const Tensor& a = in[0];
     if (pad.size() % 2 != 0) fail("Length of pad must be even but instead it equals ", pad.size());
     if (pad.size() > 2 * a.ndim()) {
-      fail("Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", pad.size(),
-           " while the input has ", a.ndim(), " dimensions.");
+      fail("Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
+           pad.size(), " while the input has ", a.ndim(), " dimensions.");
     }
     out->like(a);
     for (int d = 0; d < a.ndim(); ++d) {
@@ -421,13 +427,15 @@ struct DiagEmbed {
     if (first == second) fail("diagonal dimensions cannot be identical ", dim1, ", ", dim2);
     int64_t side;
     const int64_t reach = offset == INT64_MIN ? INT64_MAX : std::abs(offset);
-    if (__builtin_add_overflow(a.size(a.ndim() - 1), reach, &side)) fail("diag_embed: offset ", offset, " is too large");
+    if (__builtin_add_overflow(a.size(a.ndim() - 1), reach, &side))
+      fail("diag_embed: offset ", offset, " is too large");
     Dims sizes;
     for (int d = 0, own = 0; d < ndim; ++d) sizes.push_back(d == first || d == second ? side : a.size(own++));
     checked_numel(sizes);
     const Dims strides = contiguous_strides(sizes);
     Dims window;
-    for (int d = 0; d < ndim; ++d) if (d != first && d != second) window.push_back(strides[d]);
+    for (int d = 0; d < ndim; ++d)
+      if (d != first && d != second) window.push_back(strides[d]);
     window.push_back(strides[first] + strides[second]);
     return place_in_zeros(a, sizes, window, offset < 0 ? reach * strides[first] : reach * strides[second]);
   }

@@ -8,7 +8,8 @@ namespace weft {
 
 namespace {
 
-void infer_sum(const char* name, const Tensor& a, const ReducedDims& dims, bool keepdim, std::optional<DType> dtype, Meta* out) {
+void infer_sum(const char* name, const Tensor& a, const ReducedDims& dims, bool keepdim, std::optional<DType> dtype,
+               Meta* out) {
   refuse_complex(name, dtype.value_or(a.dtype()));
   refuse_complex(name, a.dtype());
   out->dtype = dtype.value_or(is_integral(a.dtype()) ? DType::Int64 : a.dtype());
@@ -17,7 +18,8 @@ void infer_sum(const char* name, const Tensor& a, const ReducedDims& dims, bool 
 }
 
 // The kernels add up into floats or int64; any other result is cast before or after.
-void run_sum(cpu::Reduction kind, cpu::Reduction as_bool, const Tensor& in, const ReducedDims& dims, const Tensor& out) {
+void run_sum(cpu::Reduction kind, cpu::Reduction as_bool, const Tensor& in, const ReducedDims& dims,
+             const Tensor& out) {
   const DType to = out.dtype();
   if (to == DType::Bool) return run_reduction(as_bool, in, dims, out);
   if (is_floating(to)) return run_reduction(kind, in, dims, out);
@@ -29,19 +31,23 @@ void run_sum(cpu::Reduction kind, cpu::Reduction as_bool, const Tensor& in, cons
 }
 
 Tensor product_of_others(const Tensor& x, int64_t dim) {
-  return shift_along(running_product(x, dim, false), dim, 1, 1.0) * shift_along(running_product(x, dim, true), dim, -1, 1.0);
+  return shift_along(running_product(x, dim, false), dim, 1, 1.0) *
+         shift_along(running_product(x, dim, true), dim, -1, 1.0);
 }
 
 }  // namespace
 
 struct Sum {
-  static constexpr Schema schema{"sum(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
+  static constexpr Schema schema{
+      "sum(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
   static constexpr uint32_t traits = kReduction | kLinear | kOutChoosesDtype;
   std::optional<Dims> dim;
   bool keepdim;
   std::optional<DType> dtype;
 
-  void infer(Inputs in, Meta* out) const { infer_sum("sum", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out); }
+  void infer(Inputs in, Meta* out) const {
+    infer_sum("sum", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out);
+  }
   void run(Inputs in, Tensor* out) const {
     run_sum(cpu::Reduction::Sum, cpu::Reduction::Any, in[0], ReducedDims(in[0].ndim(), dim), out[0]);
   }
@@ -53,7 +59,8 @@ struct Sum {
 WEFT_OP(Sum);
 
 struct Mean {
-  static constexpr Schema schema{"mean(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
+  static constexpr Schema schema{
+      "mean(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
   static constexpr uint32_t traits = kReduction | kLinear | kOutChoosesDtype;
   std::optional<Dims> dim;
   bool keepdim;
@@ -80,14 +87,17 @@ struct Mean {
 WEFT_OP(Mean);
 
 struct Prod {
-  static constexpr Schema schema{"prod(Tensor self, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
+  static constexpr Schema schema{
+      "prod(Tensor self, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
   static constexpr uint32_t traits = kReduction | kOutChoosesDtype;
   static constexpr Saves saves{{input(0)}};
   std::optional<int64_t> dim;
   bool keepdim;
   std::optional<DType> dtype;
 
-  void infer(Inputs in, Meta* out) const { infer_sum("prod", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out); }
+  void infer(Inputs in, Meta* out) const {
+    infer_sum("prod", in[0], ReducedDims(in[0].ndim(), dim), keepdim, dtype, out);
+  }
   void run(Inputs in, Tensor* out) const {
     run_sum(cpu::Reduction::Prod, cpu::Reduction::All, in[0], ReducedDims(in[0].ndim(), dim), out[0]);
   }
@@ -103,7 +113,8 @@ struct Prod {
 WEFT_OP(Prod);
 
 struct Nansum {
-  static constexpr Schema schema{"nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
+  static constexpr Schema schema{
+      "nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
   static constexpr uint32_t traits = kReduction | kOutChoosesDtype;
   static constexpr Saves saves{{input(0)}};
   std::optional<Dims> dim;
@@ -143,21 +154,21 @@ struct CountNonzero {
 WEFT_OP(CountNonzero);
 
 // dim=() reduces nothing here, unlike in sums. uint8 stays uint8: it was PyTorch's first bool.
-#define WEFT_LOGICAL_REDUCTION(Struct, name, kind)                                                         \
-  struct Struct {                                                                                          \
-    static constexpr Schema schema{#name "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"};  \
-    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kTruthOut;                      \
-    std::optional<Dims> dim;                                                                               \
-    bool keepdim;                                                                                          \
-                                                                                                           \
-    void infer(Inputs in, Meta* out) const {                                                               \
-      const DType result = in[0].dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;                     \
-      infer_sum(#name, in[0], ReducedDims(in[0].ndim(), dim, false), keepdim, result, out);                \
-    }                                                                                                      \
-    void run(Inputs in, Tensor* out) const {                                                               \
-      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), dim, false), out[0]);           \
-    }                                                                                                      \
-  };                                                                                                       \
+#define WEFT_LOGICAL_REDUCTION(Struct, name, kind)                                                        \
+  struct Struct {                                                                                         \
+    static constexpr Schema schema{#name "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"}; \
+    static constexpr uint32_t traits = kReduction | kNeverDifferentiable | kTruthOut;                     \
+    std::optional<Dims> dim;                                                                              \
+    bool keepdim;                                                                                         \
+                                                                                                          \
+    void infer(Inputs in, Meta* out) const {                                                              \
+      const DType result = in[0].dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;                    \
+      infer_sum(#name, in[0], ReducedDims(in[0].ndim(), dim, false), keepdim, result, out);               \
+    }                                                                                                     \
+    void run(Inputs in, Tensor* out) const {                                                              \
+      run_reduction(cpu::Reduction::kind, in[0], ReducedDims(in[0].ndim(), dim, false), out[0]);          \
+    }                                                                                                     \
+  };                                                                                                      \
   WEFT_OP(Struct);
 
 WEFT_LOGICAL_REDUCTION(AllReduction, all, All)
@@ -188,7 +199,8 @@ Tensor expand_reduced(const Tensor& reduced, IntSpan sizes, IntSpan dims, bool k
 Tensor with_reduced_dims(const Tensor& reduced, IntSpan sizes, const ReducedDims& dims, bool keepdim) {
   if (keepdim || reduced.ndim() == 0) return reduced;
   Dims shape(sizes);
-  for (int d = 0; d < dims.ndim; ++d) if (dims.reduced[d]) shape[d] = 1;
+  for (int d = 0; d < dims.ndim; ++d)
+    if (dims.reduced[d]) shape[d] = 1;
   return reshape(reduced, shape);
 }
 

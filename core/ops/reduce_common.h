@@ -40,7 +40,8 @@ struct ReducedDims {
   }
   int64_t count(IntSpan sizes) const {
     int64_t n = 1;
-    for (int d = 0; d < ndim; ++d) if (reduced[d]) n *= sizes[d];
+    for (int d = 0; d < ndim; ++d)
+      if (reduced[d]) n *= sizes[d];
     return n;
   }
 };
@@ -72,8 +73,8 @@ inline void run_reduction(cpu::Reduction kind, const Tensor& in, const ReducedDi
                           int64_t* indices = nullptr) {
   const ReductionPlan plan(in.get(), dims);
   Unlocked unlocked(in.numel() >= 64 * 1024);
-  cpu::reduce(kind, in.dtype(), out.dtype(), out->data, plan.outer, plan.reduced, plan.reduced_sizes, plan.reduced_strides,
-              indices);
+  cpu::reduce(kind, in.dtype(), out.dtype(), out->data, plan.outer, plan.reduced, plan.reduced_sizes,
+              plan.reduced_strides, indices);
 }
 
 // A tensor as kernels that work along one dimension take it.
@@ -129,7 +130,8 @@ inline void require_elements(const char* name, const Tensor& a, const ReducedDim
                              ErrorKind without_dim = ErrorKind::Runtime) {
   if (a.numel() != 0) return;
   if (!dim_given) {
-    fail(without_dim, name, "(): Expected reduction dim to be specified for input.numel() == 0. "
+    fail(without_dim, name,
+         "(): Expected reduction dim to be specified for input.numel() == 0. "
          "Specify the reduction dim with the 'dim' argument.");
   }
   for (int d = 0; d < a.ndim(); ++d) {

@@ -93,7 +93,8 @@ struct Movedim {
       if (taken[from]) fail("movedim: repeated dim in `source` (", shape_text(source), ")");
       taken[from] = true;
       if (a.ndim() == 0) continue;
-      if (order[static_cast<int>(to)] >= 0) fail("movedim: repeated dim in `destination` (", shape_text(destination), ")");
+      if (order[static_cast<int>(to)] >= 0)
+        fail("movedim: repeated dim in `destination` (", shape_text(destination), ")");
       order[static_cast<int>(to)] = from;
     }
     if (a.ndim() == 0) return view_of_all(a);
@@ -116,7 +117,8 @@ struct Adjoint {
 
   Tensor compose(Inputs in) const {
     if (in[0].ndim() == 0) return view_of_all(in[0]);
-    if (in[0].ndim() == 1) fail("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    if (in[0].ndim() == 1)
+      fail("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
     return transpose(in[0], -2, -1);
   }
 };

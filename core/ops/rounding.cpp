@@ -6,13 +6,13 @@
 namespace weft {
 
 // Steps: constant wherever a derivative exists.
-#define WEFT_STEP(Struct, name)                                           \
-  struct Struct {                                                         \
-    static constexpr Schema schema{#name "(Tensor self) -> Tensor"};      \
-    static constexpr Pointwise pointwise{Elementwise::name};              \
-    static constexpr uint32_t traits = kExactOut;                         \
-    static void vjp(Backward& b) { b.set(0, zeros_like(b.grad())); }      \
-  };                                                                      \
+#define WEFT_STEP(Struct, name)                                      \
+  struct Struct {                                                    \
+    static constexpr Schema schema{#name "(Tensor self) -> Tensor"}; \
+    static constexpr Pointwise pointwise{Elementwise::name};         \
+    static constexpr uint32_t traits = kExactOut;                    \
+    static void vjp(Backward& b) { b.set(0, zeros_like(b.grad())); } \
+  };                                                                 \
   WEFT_OP(Struct);
 
 WEFT_STEP(Ceil, ceil)

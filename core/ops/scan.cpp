@@ -157,7 +157,9 @@ struct ShiftAlong {
 };
 WEFT_OP(ShiftAlong);
 
-Tensor running_sum(const Tensor& a, int64_t dim, bool reverse) { return call(op_RunningSum, RunningSum{dim, reverse}, a); }
+Tensor running_sum(const Tensor& a, int64_t dim, bool reverse) {
+  return call(op_RunningSum, RunningSum{dim, reverse}, a);
+}
 Tensor running_product(const Tensor& a, int64_t dim, bool reverse) {
   return call(op_RunningProduct, RunningProduct{dim, reverse}, a);
 }
@@ -214,7 +216,9 @@ struct Logcumsumexp {
   static void vjp(Backward& b) {
     const int64_t dim = b.op<Logcumsumexp>().dim;
     const Tensor x = b.input(0), y = b.output(), zero = number(0.0);
-    auto ratio = [&](const Tensor& small, const Tensor& large) { return exp(where(eq(small, large), zero, small - large)); };
+    auto ratio = [&](const Tensor& small, const Tensor& large) {
+      return exp(where(eq(small, large), zero, small - large));
+    };
     const Tensor next = shift_along(y, dim, -1, HUGE_VAL);
     b.set(0, ratio(x, y) * linear_scan(b.grad(), ratio(y, next), dim, true));
   }

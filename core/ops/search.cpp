@@ -28,15 +28,13 @@ Tensor cast_plain(const Tensor& t, DType to) {
 void check_real(const char* name, const Tensor& a, const Tensor& b) {
   for (const Tensor* t : {&a, &b}) {
     if (is_complex(t->dtype())) {
-      fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '",
-           scalar_type_name(t->dtype()), "'");
+      fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t->dtype()), "'");
     }
   }
 }
 
 // Every value's place in the line of `sorted` that belongs to it; a single line serves all values.
-void search(const Tensor& sorted, const Tensor& values, bool right, const Tensor& sorter,
-            const Tensor& out) {
+void search(const Tensor& sorted, const Tensor& values, bool right, const Tensor& sorter, const Tensor& out) {
   if (out.numel() == 0) return;
   const DType common = common_dtype(sorted, values);
   const Tensor lines = cast_plain(sorted, common), wanted = cast_plain(values, common);
@@ -93,8 +91,7 @@ struct Searchsorted {
           sorted.ndim(), ") and input value's dim(0) numel(1)");
     }
     bool match = sorted.ndim() == 1 || sorted.ndim() == values.ndim();
-    for (int d = 0; match && sorted.ndim() > 1 && d + 1 < sorted.ndim(); ++d)
-      match = sorted.size(d) == values.size(d);
+    for (int d = 0; match && sorted.ndim() > 1 && d + 1 < sorted.ndim(); ++d) match = sorted.size(d) == values.size(d);
     if (!match) {
       fail(
           "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
@@ -105,9 +102,7 @@ struct Searchsorted {
     if (sorter) check_sorter(sorted, sorter);
     out->set(out_int32 ? DType::Int32 : DType::Int64, sorted->device, values.sizes());
   }
-  void run(Inputs in, Tensor* out) const {
-    search(in[0], in[1], right || side == "right", in[2], out[0]);
-  }
+  void run(Inputs in, Tensor* out) const { search(in[0], in[1], right || side == "right", in[2], out[0]); }
 
  private:
   void check_side() const {
@@ -126,8 +121,7 @@ struct Searchsorted {
       fail("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype ",
            scalar_type_name(sorter.dtype()));
     }
-    if (!std::equal(sorted.sizes().begin(), sorted.sizes().end(), sorter.sizes().begin(),
-                    sorter.sizes().end())) {
+    if (!std::equal(sorted.sizes().begin(), sorted.sizes().end(), sorter.sizes().begin(), sorter.sizes().end())) {
       fail(
           "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
           "tensor ",
@@ -146,8 +140,7 @@ struct Bucketize {
 
   void infer(Inputs in, Meta* out) const {
     check_real("bucketize", in[0], in[1]);
-    if (in[1].ndim() != 1)
-      fail("boundaries tensor must be 1 dimension, but got dim(", in[1].ndim(), ")");
+    if (in[1].ndim() != 1) fail("boundaries tensor must be 1 dimension, but got dim(", in[1].ndim(), ")");
     out->set(out_int32 ? DType::Int32 : DType::Int64, in[1]->device, in[0].sizes());
   }
   void run(Inputs in, Tensor* out) const { search(in[1], in[0], right, Tensor(), out[0]); }
@@ -155,8 +148,7 @@ struct Bucketize {
 WEFT_OP(Bucketize);
 
 struct Bincount {
-  static constexpr Schema schema{
-      "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor"};
+  static constexpr Schema schema{"bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor"};
   static constexpr uint32_t traits = kForcesValues | kNeverDifferentiable;
   int64_t minlength;
 
@@ -165,8 +157,7 @@ struct Bincount {
     if (minlength < 0) fail("minlength should be >= 0");
     const bool counts = is_integral(x.dtype()) && x.dtype() != DType::Bool;
     if (!counts)
-      fail(ErrorKind::NotImplemented, "\"bincount_cpu\" not implemented for '",
-           scalar_type_name(x.dtype()), "'");
+      fail(ErrorKind::NotImplemented, "\"bincount_cpu\" not implemented for '", scalar_type_name(x.dtype()), "'");
     if (x.ndim() != 1) fail("bincount only supports 1-d non-negative integral inputs.");
     if (weights && (weights.ndim() != 1 || weights.numel() != x.numel())) {
       fail("weights should be 1-d and have the same length as input");
@@ -177,13 +168,10 @@ struct Bincount {
       const Tensor wide = cast_plain(x, DType::Int64);
       const cpu::IndexRange range = cpu::index_range(Layout(wide));
       if (range.smallest < 0) fail("bincount only supports 1-d non-negative integral inputs.");
-      if (range.largest == INT64_MAX)
-        fail("maximum value of input overflowed, it should be < ", INT64_MAX);
+      if (range.largest == INT64_MAX) fail("maximum value of input overflowed, it should be < ", INT64_MAX);
       bins = std::max(bins, range.largest + 1);
     }
-    out->dtype = !weights                            ? DType::Int64
-                 : weights.dtype() == DType::Float32 ? DType::Float32
-                                                     : DType::Float64;
+    out->dtype = !weights ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
     out->device = x->device;
     out->ndim = 1;
     out->sizes[0] = bins;

@@ -6,7 +6,7 @@
 namespace weft {
 
 // Parts of a tensor, of which there are several: see Note [Several views of one tensor] in core/ops/join.cpp.
-Tensor unbound(const Tensor& a, int64_t dim, int64_t index);   // of unbind() and of iteration
+Tensor unbound(const Tensor& a, int64_t dim, int64_t index);  // of unbind() and of iteration
 Tensor split_part(const Tensor& a, int64_t dim, int64_t start, int64_t length, bool of_given_sizes);
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim);

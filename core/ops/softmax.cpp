@@ -34,14 +34,16 @@ void infer_softmax_grad(const char* name, Inputs in, int64_t dim, Meta* out) {
   require_floating(name, in[0].dtype());
   require_floating(name, in[1].dtype());
   wrap_dim(dim, in[0].ndim());
-  if (!std::equal(g.begin(), g.end(), y.begin(), y.end())) fail(name, "(): ", shape_text(g), " and ", shape_text(y), " differ");
+  if (!std::equal(g.begin(), g.end(), y.begin(), y.end()))
+    fail(name, "(): ", shape_text(g), " and ", shape_text(y), " differ");
   out->like(in[0]);
 }
 
 void run_softmax_grad(cpu::Softmax kind, Inputs in, int64_t dim, const Tensor& out) {
   const Tensor y = values_as(in[1], in[0].dtype());
   Unlocked unlocked(out.numel() >= kLargeSoftmax);
-  cpu::softmax_backward(kind, y.dtype(), out.dtype(), KernelView(in[0]), KernelView(y), KernelView(out), axis(out, dim));
+  cpu::softmax_backward(kind, y.dtype(), out.dtype(), KernelView(in[0]), KernelView(y), KernelView(out),
+                        axis(out, dim));
 }
 
 Tensor sum_along(const Tensor& a, int64_t dim) { return sum(a, Dims{dim}, true); }
@@ -81,7 +83,9 @@ struct Softmax {
 
   void infer(Inputs in, Meta* out) const { infer_softmax("softmax", in[0], dim, dtype, out); }
   void run(Inputs in, Tensor* out) const { run_softmax(cpu::Softmax::Plain, in[0], dim, out[0]); }
-  static void vjp(Backward& b) { b.set(0, call(op_SoftmaxGrad, SoftmaxGrad{b.op<Softmax>().dim}, b.grad(), b.output())); }
+  static void vjp(Backward& b) {
+    b.set(0, call(op_SoftmaxGrad, SoftmaxGrad{b.op<Softmax>().dim}, b.grad(), b.output()));
+  }
 };
 WEFT_OP(Softmax);
 

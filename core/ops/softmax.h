@@ -3,8 +3,4 @@
 
 #include "core/ops/functions.h"
 
-namespace weft {
-
-Tensor log_softmax(const Tensor& a, int64_t dim);
-
-}  // namespace weft
+namespace weft { Tensor log_softmax(const Tensor& a, int64_t dim); }  // namespace weft

@@ -13,9 +13,7 @@ namespace {
 constexpr int64_t kUnlockAt = 16 * 1024;
 
 void check_ordered(const char* name, DType t) {
-  if (is_complex(t))
-    fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t),
-         "'");
+  if (is_complex(t)) fail(ErrorKind::NotImplemented, "\"", name, "\" not implemented for '", scalar_type_name(t), "'");
 }
 
 void values_and_indices(Meta* out) {
@@ -145,8 +143,7 @@ struct Kthvalue {
     if (a.ndim() > 0 && a.size(static_cast<int>(at)) == 0) {
       fail(ErrorKind::Index, "kthvalue(): Expected reduction dim ", at, " to have non-zero size.");
     }
-    if (k < 1 || k > line_length(a, dim))
-      fail("kthvalue(): selected number k out of range for dimension ", at);
+    if (k < 1 || k > line_length(a, dim)) fail("kthvalue(): selected number k out of range for dimension ", at);
     out[0].like(a);
     if (a.ndim() > 0) {
       if (keepdim) out[0].sizes[at] = 1;
@@ -189,8 +186,7 @@ Tensor first_of(const Tensor& line, int64_t count) {
 }
 
 // values, inverse and counts of the elements; what is not asked for is null.
-void distinct_elements(bool runs, const Tensor& a, bool want_inverse, bool want_counts,
-                       std::vector<Tensor>& out) {
+void distinct_elements(bool runs, const Tensor& a, bool want_inverse, bool want_counts, std::vector<Tensor>& out) {
   check_ordered("unique", a.dtype());
   ensure_value(a.get());
   const Tensor flat = a->is_contiguous() ? a : detached_copy(a);
@@ -201,9 +197,9 @@ void distinct_elements(bool runs, const Tensor& a, bool want_inverse, bool want_
   int64_t found = 0;
   if (n > 0) {
     Unlocked unlocked(n >= kUnlockAt);
-    found = (runs ? cpu::unique_consecutive : cpu::unique)(
-        a.dtype(), flat->data, n, values->data, inverse ? inverse.data<int64_t>() : nullptr,
-        counts ? counts.data<int64_t>() : nullptr);
+    found = (runs ? cpu::unique_consecutive : cpu::unique)(a.dtype(), flat->data, n, values->data,
+                                                           inverse ? inverse.data<int64_t>() : nullptr,
+                                                           counts ? counts.data<int64_t>() : nullptr);
   }
   out.push_back(first_of(values, found));
   out.push_back(inverse);
@@ -225,16 +221,13 @@ void distinct_slices(bool runs, const Tensor& a, int64_t dim, bool want_inverse,
   for (int d = 0; d < along.ndim(); ++d) back[static_cast<int>(order_of_dims[d])] = d;
   const Tensor rows = detached_copy(permute(along, order_of_dims));
   const int64_t count = rows.size(0), width = count == 0 ? 0 : rows.numel() / count;
-  if (count > 0 && width == 0)
-    fail("There are 0 sized dimensions, and they aren't selected by `dim`");
+  if (count > 0 && width == 0) fail("There are 0 sized dimensions, and they aren't selected by `dim`");
   Tensor order = empty(Dims{count}, DType::Int64), group = empty(Dims{count}, DType::Int64);
   int64_t* const places = order.data<int64_t>();
   if (runs) std::iota(places, places + count, int64_t{0});
   else cpu::order_rows(a.dtype(), rows->data, count, width, places);
-  const int64_t groups =
-      cpu::group_rows(a.dtype(), rows->data, count, width, places, group.data<int64_t>());
-  const Tensor first = empty(Dims{groups}, DType::Int64),
-               inverse = empty(Dims{count}, DType::Int64);
+  const int64_t groups = cpu::group_rows(a.dtype(), rows->data, count, width, places, group.data<int64_t>());
+  const Tensor first = empty(Dims{groups}, DType::Int64), inverse = empty(Dims{count}, DType::Int64);
   const Tensor counts = zeros(Dims{groups}, DType::Int64);
   for (int64_t i = count; i-- > 0;) {
     const int64_t g = group.data<int64_t>()[i];

@@ -21,7 +21,8 @@ void infer_moments(const char* name, const Tensor& a, const ReducedDims& dims, c
   refuse_complex(name, a.dtype());
   if (!is_floating(a.dtype())) fail("std and var only support floating point and complex dtypes");
   if (degrees_of_freedom(a.sizes(), dims, correction) <= 0) {
-    const std::string text = std::string(name) + "(): degrees of freedom is <= 0. Correction should be strictly less than the "
+    const std::string text = std::string(name) +
+                             "(): degrees of freedom is <= 0. Correction should be strictly less than the "
                              "reduction factor (input numel divided by output numel).";
     python.warn(text.c_str());
   }
@@ -58,9 +59,7 @@ Tensor moments_gradient(const Tensor& of_variance, const Tensor& of_mean, const 
 }
 
 // g / y, and 0 where y is 0; so are its derivatives.
-Tensor quotient_or_zero(const Tensor& g, const Tensor& y) {
-  return g / where(eq(y, number(0.0)), number(HUGE_VAL), y);
-}
+Tensor quotient_or_zero(const Tensor& g, const Tensor& y) { return g / where(eq(y, number(0.0)), number(HUGE_VAL), y); }
 
 }  // namespace
 
@@ -112,7 +111,8 @@ struct StdMean {
     const ReducedDims dims(x.ndim(), op.dim);
     auto restored = [&](const Tensor& t) { return t ? with_reduced_dims(t, x.sizes(), dims, op.keepdim) : t; };
     const Tensor of_variance = b.grad(0) ? quotient_or_zero(b.grad(0) * 0.5, b.output(0)) : Tensor();
-    b.set(0, moments_gradient(restored(of_variance), restored(b.grad(1)), x, restored(b.output(1)), dims, op.correction));
+    b.set(0,
+          moments_gradient(restored(of_variance), restored(b.grad(1)), x, restored(b.output(1)), dims, op.correction));
   }
 };
 WEFT_OP(StdMean);
@@ -138,60 +138,60 @@ Scalar correction_of(bool unbiased) { return Scalar(int64_t{unbiased}); }
 }  // namespace
 
 // The same without the mean, and with `unbiased` for correction=1 and correction=0.
-#define WEFT_SPREAD(Moments, name, Struct, OfUnbiased, OfUnbiasedDim)                                          \
-  struct Struct {                                                                                              \
-    static constexpr Schema schema{                                                                            \
-        #name "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"};     \
-    std::optional<Dims> dim;                                                                                   \
-    std::optional<Scalar> correction;                                                                          \
-    bool keepdim;                                                                                              \
-                                                                                                               \
-    Tensor compose(Inputs in) const { return spread(op_##Moments, Moments{dim, correction, keepdim}, in[0]); } \
-  };                                                                                                           \
-  WEFT_OP(Struct);                                                                                             \
-                                                                                                               \
-  struct OfUnbiased {                                                                                          \
-    static constexpr Schema schema{#name ".unbiased(Tensor self, bool unbiased) -> Tensor"};                   \
-    bool unbiased;                                                                                             \
-                                                                                                               \
-    Tensor compose(Inputs in) const {                                                                          \
-      return spread(op_##Moments, Moments{{}, correction_of(unbiased), false}, in[0]);                         \
-    }                                                                                                          \
-  };                                                                                                           \
-  WEFT_OP(OfUnbiased);                                                                                         \
-                                                                                                               \
-  struct OfUnbiasedDim {                                                                                       \
-    static constexpr Schema schema{                                                                            \
-        #name ".dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"};              \
-    std::optional<Dims> dim;                                                                                   \
-    bool unbiased, keepdim;                                                                                    \
-                                                                                                               \
-    Tensor compose(Inputs in) const {                                                                          \
-      return spread(op_##Moments, Moments{dim, correction_of(unbiased), keepdim}, in[0]);                      \
-    }                                                                                                          \
-  };                                                                                                           \
-  WEFT_OP(OfUnbiasedDim);                                                                                      \
-                                                                                                               \
-  struct Moments##Unbiased {                                                                                   \
-    static constexpr Schema schema{#name "_mean.unbiased(Tensor self, bool unbiased) -> (Tensor, Tensor)"};    \
-    bool unbiased;                                                                                             \
-                                                                                                               \
-    void compose_list(Inputs in, std::vector<Tensor>& out) const {                                             \
-      list_moments(op_##Moments, Moments{{}, correction_of(unbiased), false}, in[0], out);                     \
-    }                                                                                                          \
-  };                                                                                                           \
-  WEFT_OP(Moments##Unbiased);                                                                                  \
-                                                                                                               \
-  struct Moments##UnbiasedDim {                                                                                \
-    static constexpr Schema schema{                                                                            \
-        #name "_mean.dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"}; \
-    std::optional<Dims> dim;                                                                                   \
-    bool unbiased, keepdim;                                                                                    \
-                                                                                                               \
-    void compose_list(Inputs in, std::vector<Tensor>& out) const {                                             \
-      list_moments(op_##Moments, Moments{dim, correction_of(unbiased), keepdim}, in[0], out);                  \
-    }                                                                                                          \
-  };                                                                                                           \
+#define WEFT_SPREAD(Moments, name, Struct, OfUnbiased, OfUnbiasedDim)                                                  \
+  struct Struct {                                                                                                      \
+    static constexpr Schema schema{                                                                                    \
+        #name "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"};             \
+    std::optional<Dims> dim;                                                                                           \
+    std::optional<Scalar> correction;                                                                                  \
+    bool keepdim;                                                                                                      \
+                                                                                                                       \
+    Tensor compose(Inputs in) const { return spread(op_##Moments, Moments{dim, correction, keepdim}, in[0]); }         \
+  };                                                                                                                   \
+  WEFT_OP(Struct);                                                                                                     \
+                                                                                                                       \
+  struct OfUnbiased {                                                                                                  \
+    static constexpr Schema schema{#name ".unbiased(Tensor self, bool unbiased) -> Tensor"};                           \
+    bool unbiased;                                                                                                     \
+                                                                                                                       \
+    Tensor compose(Inputs in) const {                                                                                  \
+      return spread(op_##Moments, Moments{{}, correction_of(unbiased), false}, in[0]);                                 \
+    }                                                                                                                  \
+  };                                                                                                                   \
+  WEFT_OP(OfUnbiased);                                                                                                 \
+                                                                                                                       \
+  struct OfUnbiasedDim {                                                                                               \
+    static constexpr Schema schema{#name                                                                               \
+                                   ".dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"}; \
+    std::optional<Dims> dim;                                                                                           \
+    bool unbiased, keepdim;                                                                                            \
+                                                                                                                       \
+    Tensor compose(Inputs in) const {                                                                                  \
+      return spread(op_##Moments, Moments{dim, correction_of(unbiased), keepdim}, in[0]);                              \
+    }                                                                                                                  \
+  };                                                                                                                   \
+  WEFT_OP(OfUnbiasedDim);                                                                                              \
+                                                                                                                       \
+  struct Moments##Unbiased {                                                                                           \
+    static constexpr Schema schema{#name "_mean.unbiased(Tensor self, bool unbiased) -> (Tensor, Tensor)"};            \
+    bool unbiased;                                                                                                     \
+                                                                                                                       \
+    void compose_list(Inputs in, std::vector<Tensor>& out) const {                                                     \
+      list_moments(op_##Moments, Moments{{}, correction_of(unbiased), false}, in[0], out);                             \
+    }                                                                                                                  \
+  };                                                                                                                   \
+  WEFT_OP(Moments##Unbiased);                                                                                          \
+                                                                                                                       \
+  struct Moments##UnbiasedDim {                                                                                        \
+    static constexpr Schema schema{                                                                                    \
+        #name "_mean.dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"};       \
+    std::optional<Dims> dim;                                                                                           \
+    bool unbiased, keepdim;                                                                                            \
+                                                                                                                       \
+    void compose_list(Inputs in, std::vector<Tensor>& out) const {                                                     \
+      list_moments(op_##Moments, Moments{dim, correction_of(unbiased), keepdim}, in[0], out);                          \
+    }                                                                                                                  \
+  };                                                                                                                   \
   WEFT_OP(Moments##UnbiasedDim);
 
 WEFT_SPREAD(VarMean, var, Var, VarUnbiased, VarDim)
@@ -223,7 +223,8 @@ void raise_in_place(const Tensor& a, double exponent) {
 
 struct VectorNorm {
   static constexpr Schema schema{
-      "linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"};
+      "linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> "
+      "Tensor"};
   static constexpr uint32_t traits = kReduction | kExactOut;
   static constexpr Saves saves{{input(0) | output(0)}};
   static constexpr const char* backward_name = "LinalgVectorNormBackward0";
@@ -244,20 +245,24 @@ struct VectorNorm {
         fail("linalg.vector_norm: dtype should be floating point or complex, but got ", dtype_name(*dtype));
       }
       if (item_size(*dtype) < item_size(a.dtype())) {
-        fail("linalg.vector_norm: the dtype of the input (", dtype_name(a.dtype()), ") should be convertible without narrowing "
-             "to the specified dtype (", dtype_name(*dtype), ")");
+        fail("linalg.vector_norm: the dtype of the input (", dtype_name(a.dtype()),
+             ") should be convertible without narrowing "
+             "to the specified dtype (",
+             dtype_name(*dtype), ")");
       }
     }
     const ReducedDims dims(a.ndim(), dim);
     const double p = ord.to_double();
     if (a.numel() == 0 && (p < 0 || std::isinf(p))) {
       if (!dim || dim->empty()) {
-        fail("linalg.vector_norm cannot compute the ", p, " norm on an empty tensor because the operation does not have an "
+        fail("linalg.vector_norm cannot compute the ", p,
+             " norm on an empty tensor because the operation does not have an "
              "identity");
       }
       for (int d = 0; d < a.ndim(); ++d) {
         if (dims.reduced[d] && a.size(d) == 0) {
-          fail("linalg.vector_norm cannot compute the ", p, " norm on the dimension ", d, " because this dimension is empty and "
+          fail("linalg.vector_norm cannot compute the ", p, " norm on the dimension ", d,
+               " because this dimension is empty and "
                "the operation does not have an identity");
         }
       }

@@ -15,9 +15,11 @@ int64_t checked_reach(IntSpan sizes, IntSpan strides) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) return -1;
     int64_t along;
-    if (strides[d] < 0) fail("as_strided: Negative strides are not supported at the moment, got strides: ", shape_text(strides));
+    if (strides[d] < 0)
+      fail("as_strided: Negative strides are not supported at the moment, got strides: ", shape_text(strides));
     if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &along) || __builtin_add_overflow(reach, along, &reach)) {
-      fail("as_strided: sizes ", shape_text(sizes), " and strides ", shape_text(strides), " reach further than can be addressed");
+      fail("as_strided: sizes ", shape_text(sizes), " and strides ", shape_text(strides),
+           " reach further than can be addressed");
     }
   }
   return reach;
@@ -26,7 +28,8 @@ int64_t checked_reach(IntSpan sizes, IntSpan strides) {
 }  // namespace
 
 struct AsStrided {
-  static constexpr Schema schema{"as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"};
+  static constexpr Schema schema{
+      "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"};
   static constexpr uint32_t traits = kView | kLinear | kSavesGeometry;
   static constexpr Saves saves{{input(0)}};  // only its strides are looked at
   Dims size, stride;
@@ -97,7 +100,8 @@ struct ViewGradient {
   }
   static void vjp(Backward& b) {
     const ViewGradient& op = b.op<ViewGradient>();
-    b.set(0, as_strided(contiguous(b.grad()), b.input_sizes(0), op.strides, op.offset + contiguous(b.grad())->storage_offset()));
+    b.set(0, as_strided(contiguous(b.grad()), b.input_sizes(0), op.strides,
+                        op.offset + contiguous(b.grad())->storage_offset()));
   }
 
  private:
@@ -151,9 +155,7 @@ WEFT_OP(AsStridedScatter);
 
 void AsStridedScatter::vjp(Backward& b) {
   const AsStridedScatter& op = b.op<AsStridedScatter>();
-  if (b.needs(0)) {
-    b.set(0, call(op_AsStridedScatter, op, b.grad(), zeros(op.size, b.output_dtype())));
-  }
+  if (b.needs(0)) { b.set(0, call(op_AsStridedScatter, op, b.grad(), zeros(op.size, b.output_dtype()))); }
   if (b.needs(1)) {
     // The gradient in the base's own layout, so that the view's strides mean the same cells.
     Tensor g = b.grad();
@@ -176,12 +178,11 @@ Tensor place_in_zeros(const Tensor& a, IntSpan sizes, IntSpan strides, int64_t o
   return call(op_ViewGradient, ViewGradient{Dims(sizes), Dims(strides), offset}, a);
 }
 
-namespace {
-constexpr OpTable op_PlaceInCopy = with_node_name(op_AsStridedScatter, "SliceScatterBackward0");
-}
+namespace { constexpr OpTable op_PlaceInCopy = with_node_name(op_AsStridedScatter, "SliceScatterBackward0"); }
 
 Tensor place_in_copy(const Tensor& a, const Tensor& source, IntSpan sizes, IntSpan strides, int64_t offset) {
-  return call(op_PlaceInCopy, AsStridedScatter{contiguous_strides(a.sizes()), Dims(sizes), Dims(strides), offset}, a, source);
+  return call(op_PlaceInCopy, AsStridedScatter{contiguous_strides(a.sizes()), Dims(sizes), Dims(strides), offset}, a,
+              source);
 }
 
 Node* record_view_write(const Tensor& base, const Tensor& view) {

@@ -8,7 +8,8 @@ namespace weft {
 int64_t wrap_dim(int64_t dim, int64_t ndim) {
   const int64_t n = std::max<int64_t>(ndim, 1);
   if (dim < -n || dim >= n) {
-    fail(ErrorKind::Index, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+    fail(ErrorKind::Index, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim,
+         ")");
   }
   return dim < 0 ? dim + n : dim;
 }
@@ -171,9 +172,10 @@ struct View {
     infer_size(size, in[0].numel(), out->sizes);
     out->ndim = size.size();
     if (!strides_for_view(in[0], out->sizes, out->ndim, out->strides)) {
-      fail("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-           "contiguous subspaces). Use .reshape(...) instead. (", shape_text(in[0].sizes()), " with strides ",
-           shape_text(in[0].strides()), " as ", shape_text(size), ")");
+      fail(
+          "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+          "contiguous subspaces). Use .reshape(...) instead. (",
+          shape_text(in[0].sizes()), " with strides ", shape_text(in[0].strides()), " as ", shape_text(size), ")");
     }
   }
   static void vjp(Backward& b) { b.set(0, reshape(b.grad(), b.input_sizes(0))); }
@@ -193,7 +195,8 @@ struct ViewDType {
     out->dtype = dtype;
     if (from == to) return;
     auto refuse = [&](const auto&... why) {
-      fail("self.", why..., " to view ", dtype_name(a.dtype()), " as ", dtype_name(dtype), " (different element sizes)");
+      fail("self.", why..., " to view ", dtype_name(a.dtype()), " as ", dtype_name(dtype),
+           " (different element sizes)");
     };
     if (a.ndim() == 0) refuse("dim() cannot be 0");
     const int last = a.ndim() - 1;
@@ -234,8 +237,11 @@ struct Permute {
   void infer(Inputs in, Meta* out) const {
     const Tensor& a = in[0];
     if (dims.size() != a.ndim()) {
-      fail("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering "
-           "of dimensions i.e. input.dim() = ", a.ndim(), " is not equal to len(dims) = ", dims.size());
+      fail(
+          "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+          "ordering "
+          "of dimensions i.e. input.dim() = ",
+          a.ndim(), " is not equal to len(dims) = ", dims.size());
     }
     start_view(a, out);
     out->ndim = a.ndim();
@@ -288,9 +294,7 @@ struct T {
     std::swap(out->sizes[0], out->sizes[1]);
     std::swap(out->strides[0], out->strides[1]);
   }
-  static void vjp(Backward& b) {
-    b.set(0, b.grad().ndim() < 2 ? b.grad() : transpose(b.grad(), 0, 1));
-  }
+  static void vjp(Backward& b) { b.set(0, b.grad().ndim() < 2 ? b.grad() : transpose(b.grad(), 0, 1)); }
 };
 WEFT_OP(T);
 
@@ -322,8 +326,8 @@ struct Expand {
         fail("expand: size ", wanted, " of dimension ", d, " must not be negative (-1 keeps a dimension)");
       } else if (own != 1 && own != wanted) {
         fail("The expanded size of the tensor (", wanted, ") must match the existing size (", own,
-             ") at non-singleton dimension ", d, ".  Target sizes: ", shape_text(size), ".  Tensor sizes: ",
-             shape_text(a.sizes()));
+             ") at non-singleton dimension ", d, ".  Target sizes: ", shape_text(size),
+             ".  Tensor sizes: ", shape_text(a.sizes()));
       }
       out->sizes[d] = wanted;
       out->strides[d] = d >= shift && own == wanted ? a.stride(d - shift) : 0;
@@ -438,7 +442,8 @@ struct Select {
     const Dims strides = contiguous_strides(sizes);
     const int64_t at = wrap_dim(op.dim, static_cast<int64_t>(sizes.size()));
     Dims kept;
-    for (int d = 0; d < strides.size(); ++d) if (d != at) kept.push_back(strides[d]);
+    for (int d = 0; d < strides.size(); ++d)
+      if (d != at) kept.push_back(strides[d]);
     const int64_t index = op.index < 0 ? op.index + sizes[at] : op.index;
     set_window_gradient(b, kept, index * strides[static_cast<int>(at)]);
   }
@@ -521,11 +526,15 @@ struct Diagonal {
   // Where the diagonal starts and how long it is, in a tensor of these sizes and strides.
   struct Line { int64_t start, length, stride; };
   Line line(IntSpan sizes, const int64_t* strides) const {
-    const int64_t a = wrap_dim(dim1, static_cast<int64_t>(sizes.size())), b = wrap_dim(dim2, static_cast<int64_t>(sizes.size()));
+    const int64_t a = wrap_dim(dim1, static_cast<int64_t>(sizes.size())),
+                  b = wrap_dim(dim2, static_cast<int64_t>(sizes.size()));
     Line l{0, 0, strides[a] + strides[b]};
     // Offsets beyond either side give an empty diagonal; compared before subtracting, so nothing overflows.
     if (offset >= 0) {
-      if (offset < sizes[b]) { l.length = std::min(sizes[a], sizes[b] - offset); l.start = offset * strides[b]; }
+      if (offset < sizes[b]) {
+        l.length = std::min(sizes[a], sizes[b] - offset);
+        l.start = offset * strides[b];
+      }
     } else if (offset > -sizes[a]) {
       l.length = std::min(sizes[a] + offset, sizes[b]);
       l.start = -offset * strides[a];
@@ -552,7 +561,8 @@ struct Diagonal {
     const Line l = op.line(sizes, strides.data());
     const int64_t n = static_cast<int64_t>(sizes.size());
     Dims kept;
-    for (int d = 0; d < n; ++d) if (d != wrap_dim(op.dim1, n) && d != wrap_dim(op.dim2, n)) kept.push_back(strides[d]);
+    for (int d = 0; d < n; ++d)
+      if (d != wrap_dim(op.dim1, n) && d != wrap_dim(op.dim2, n)) kept.push_back(strides[d]);
     kept.push_back(l.stride);
     set_window_gradient(b, kept, l.start);
   }
@@ -608,8 +618,8 @@ Tensor scatter_into(const ViewOp& view_op, const Tensor& a, const Tensor& source
   Meta window;
   view_op.infer(Inputs(in, 1), &window);
   if (!std::equal(window.sizes, window.sizes + window.ndim, source.sizes().begin(), source.sizes().end())) {
-    fail("expected src to have a size equal to the slice of self. src size = ", shape_text(source.sizes()), ", slice size = ",
-         shape_text(window.shape()));
+    fail("expected src to have a size equal to the slice of self. src size = ", shape_text(source.sizes()),
+         ", slice size = ", shape_text(window.shape()));
   }
   return place_in_copy(a, source, window.shape(), window.stride_span(), window.offset);
 }
@@ -710,7 +720,8 @@ Tensor narrow(const Tensor& a, int64_t dim, int64_t start, int64_t length) {
   if (length < 0) fail("narrow(): length must be non-negative.");
   const int64_t size = a.size(static_cast<int>(wrap_dim(dim, a.ndim())));
   if (start < -size || start > size) {
-    fail(ErrorKind::Index, "start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start, ")");
+    fail(ErrorKind::Index, "start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start,
+         ")");
   }
   if (start < 0) start += size;
   if (length > size - start) fail("start (", start, ") + length (", length, ") exceeds dimension size (", size, ").");

@@ -44,10 +44,12 @@ void record(const OpTable& table, const void* fields, Inputs in, Meta* metas, Te
   }
   bool needs = false;
   if (now.grad_enabled && !(table.traits & kNeverDifferentiable)) {
-    for (int i = 0; i < in.size(); ++i) if (in.data()[i]) needs |= needs_grad(in.data()[i]);
+    for (int i = 0; i < in.size(); ++i)
+      if (in.data()[i]) needs |= needs_grad(in.data()[i]);
   }
   Node* n = record_deferred_node(table, fields, in, out, table.outputs, needs);
-  for (int i = 0; i < in.size(); ++i) if (in.data()[i] && in.data()[i]->storage) in.data()[i]->storage->read_later = true;
+  for (int i = 0; i < in.size(); ++i)
+    if (in.data()[i] && in.data()[i]->storage) in.data()[i]->storage->read_later = true;
   retain(n);
   recorded.push_back(n);
   if (recorded.size() >= prune_at) prune();
@@ -129,9 +131,12 @@ void run_with_producers(Node* wanted) {
   std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
   struct Owned {
     std::vector<Node*>& nodes;
-    ~Owned() { for (Node* n : nodes) release(n); }
+    ~Owned() {
+      for (Node* n : nodes) release(n);
+    }
   } owned{order};
-  for (Node* n : order) if (!has_run(n)) run_node(n);
+  for (Node* n : order)
+    if (!has_run(n)) run_node(n);
 }
 
 void run_readers() {

@@ -49,9 +49,10 @@ class Locked {
 // Lets other Python threads run while a large kernel works.
 class Unlocked {
  public:
-  explicit Unlocked(bool worthwhile)
-      : state_(worthwhile && !keeps_lock ? python.release_lock() : nullptr) {}
-  ~Unlocked() { if (state_) python.acquire_lock(state_); }
+  explicit Unlocked(bool worthwhile) : state_(worthwhile && !keeps_lock ? python.release_lock() : nullptr) {}
+  ~Unlocked() {
+    if (state_) python.acquire_lock(state_);
+  }
   Unlocked(const Unlocked&) = delete;
 
  private:

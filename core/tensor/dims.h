@@ -22,11 +22,17 @@ class Dims {
   Dims(const Dims& other) { assign(other.data(), other.size_); }
   Dims(Dims&& other) noexcept { take(other); }
   Dims& operator=(const Dims& other) {
-    if (this != &other) { release(); assign(other.data(), other.size_); }
+    if (this != &other) {
+      release();
+      assign(other.data(), other.size_);
+    }
     return *this;
   }
   Dims& operator=(Dims&& other) noexcept {
-    if (this != &other) { release(); take(other); }
+    if (this != &other) {
+      release();
+      take(other);
+    }
     return *this;
   }
   ~Dims() { release(); }

@@ -7,9 +7,7 @@ DType the_default = DType::Float32;
 
 int category(DType t) { return t == DType::Bool ? 0 : is_integral(t) ? 1 : is_floating(t) ? 2 : 3; }
 
-DType higher(DType a, DType b) {
-  return category(a) > category(b) ? a : promote(a, b);
-}
+DType higher(DType a, DType b) { return category(a) > category(b) ? a : promote(a, b); }
 
 }  // namespace
 
@@ -39,9 +37,7 @@ DType ResultType::get() const {
   DType result;
   if (seen_[kDims]) {
     result = found_[kDims];
-    if (seen_[kZeroDim] && category(found_[kZeroDim]) > category(result)) {
-      result = higher(found_[kZeroDim], result);
-    }
+    if (seen_[kZeroDim] && category(found_[kZeroDim]) > category(result)) { result = higher(found_[kZeroDim], result); }
   } else {
     result = found_[kZeroDim];
   }

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/tensor/callsite.h"
 #include "core/tensor/block.h"
+#include "core/tensor/callsite.h"
 #include "core/tensor/tensor.h"
 
 namespace weft {
@@ -24,7 +24,10 @@ constexpr size_t kMostBehind = kLargestBlock - sizeof(Storage);
 constexpr size_t kLargeFrom = size_t{256} << 10;
 constexpr size_t kMostKept = size_t{192} << 20;
 
-struct KeptRange { char* data; size_t bytes; };
+struct KeptRange {
+  char* data;
+  size_t bytes;
+};
 std::vector<KeptRange> kept;
 size_t kept_bytes = 0;
 
@@ -62,9 +65,7 @@ char* allocate_large(size_t& bytes) {
     kept.clear();
     kept_bytes = 0;
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
-      fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes");
-    }
+    if (data == MAP_FAILED) { fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes"); }
   }
   return static_cast<char*>(data);
 }
@@ -96,8 +97,8 @@ void check_memory(size_t bytes) {
   const size_t left = std::min(bytes < (size_t{64} << 20) ? SIZE_MAX : available_memory() + kept_bytes,
                                limit > in_use ? limit - in_use : 0);
   if (bytes >= left) {
-    fail("not enough memory: you tried to allocate ", bytes, " bytes, with ", in_use, " bytes in use by tensors and ", left,
-         " bytes left");
+    fail("not enough memory: you tried to allocate ", bytes, " bytes, with ", in_use, " bytes in use by tensors and ",
+         left, " bytes left");
   }
 }
 
@@ -153,7 +154,9 @@ void storage_destroy(Storage* s) {
     case kBehind: return block_release(s, block_bytes(s->bytes));
     case kMalloc: std::free(s->data); break;
     case kLarge: release_large(s->data, rounded_large(s->bytes)); break;
-    case kForeign: if (s->release_owner) s->release_owner(s->owner); break;
+    case kForeign:
+      if (s->release_owner) s->release_owner(s->owner);
+      break;
   }
   block_release(s, sizeof(Storage));
 }

@@ -27,9 +27,9 @@ struct Storage {
   void* writer_code = nullptr;
   int32_t writer_instruction = 0;
   Device device{};
-  bool exposed = false;  // shown to numpy, DLPack or another process: may change without a version
+  bool exposed = false;     // shown to numpy, DLPack or another process: may change without a version
   bool read_later = false;  // a deferred operation will still read this memory
-  uint8_t placement = 0;  // how the memory was obtained; private to storage.cpp
+  uint8_t placement = 0;    // how the memory was obtained; private to storage.cpp
 };
 
 // Throws when that much memory is not to be had: the system would promise any amount and later kill the

@@ -38,8 +38,7 @@ TensorImpl* new_impl(int ndim, DType dtype, Device device) {
   t->extra = nullptr;
   t->python = nullptr;
   t->base = nullptr;
-  t->dims = ndim <= kInPlaceDims ? t->in_place
-                                 : static_cast<int64_t*>(block_allocate(heap_dims_bytes(ndim)));
+  t->dims = ndim <= kInPlaceDims ? t->in_place : static_cast<int64_t*>(block_allocate(heap_dims_bytes(ndim)));
   ++live.tensors;
   return t;
 }
@@ -55,7 +54,8 @@ int64_t set_contiguous_dims(TensorImpl* t, IntSpan sizes) {
     out_strides[d] = numel;
     numel *= std::max<int64_t>(sizes[d], 1);
   }
-  for (int d = 0; d < ndim; ++d) if (sizes[d] == 0) return 0;
+  for (int d = 0; d < ndim; ++d)
+    if (sizes[d] == 0) return 0;
   return numel;
 }
 
@@ -70,7 +70,10 @@ int64_t checked_numel(IntSpan sizes) {
   bool empty = false;
   for (int64_t s : sizes) {
     if (s < 0) fail("Trying to create tensor with negative dimension ", s, ": ", shape_text(sizes));
-    if (s == 0) { empty = true; continue; }
+    if (s == 0) {
+      empty = true;
+      continue;
+    }
     if (__builtin_mul_overflow(numel, s, &numel) || numel > (int64_t{1} << 58)) {
       fail("a tensor of shape ", shape_text(sizes), " has more elements than can be addressed");
     }
@@ -229,7 +232,8 @@ bool is_contiguous(IntSpan sizes, IntSpan strides) {
     if (sizes[d] == 0) return true;
     if (sizes[d] != 1) {
       if (strides[d] != expected) {
-        for (size_t rest = 0; rest < d; ++rest) if (sizes[rest] == 0) return true;
+        for (size_t rest = 0; rest < d; ++rest)
+          if (sizes[rest] == 0) return true;
         return false;
       }
       expected *= sizes[d];
@@ -286,8 +290,9 @@ std::string shape_text(IntSpan sizes) {
 }
 
 const char* dtype_name(DType t) {
-  static constexpr const char* names[kDTypes] = {"bool",    "uint8",    "int8",    "int16",     "int32",    "int64",
-                                                 "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+  static constexpr const char* names[kDTypes] = {"bool",    "uint8",   "int8",      "int16",
+                                                 "int32",   "int64",   "float16",   "bfloat16",
+                                                 "float32", "float64", "complex64", "complex128"};
   return names[static_cast<int>(t)];
 }
 

@@ -15,8 +15,8 @@
 
 namespace weft {
 
-struct Node;            // core/graph/node.h
-struct AutogradExtra;   // below
+struct Node;           // core/graph/node.h
+struct AutogradExtra;  // below
 class Tensor;
 
 enum TensorFlag : uint16_t {
@@ -25,7 +25,7 @@ enum TensorFlag : uint16_t {
   kUntracked = 1 << 2,      // made by `.data`: writes do not count as a new version
   kInference = 1 << 3,      // made under inference_mode: never recorded, versions not tracked
   kContiguous = 1 << 4,
-  kPending = 1 << 5,        // recorded, not computed yet (deferred schedule); `storage` is null
+  kPending = 1 << 5,  // recorded, not computed yet (deferred schedule); `storage` is null
   // How a view was made that must not be written to under autograd; handed on to its own views.
   kViewNoGrad = 1 << 6,       // under no_grad
   kViewMultiple = 1 << 7,     // as one of several views made by one operation (split, unbind, chunk)
@@ -33,8 +33,8 @@ enum TensorFlag : uint16_t {
   kViewInference = 1 << 12,   // under inference_mode, of a normal tensor
   kViewLimits = kViewNoGrad | kViewMultiple | kViewInFunction | kViewInference,
   kRetainsGrad = 1 << 8,
-  kPacked = 1 << 10,        // stands in a node for a value that a saved-tensor hook has packed
-  kOwnsPython = 1 << 9,     // the Python object outlived its last reference: see bind/tensor_type.cpp
+  kPacked = 1 << 10,     // stands in a node for a value that a saved-tensor hook has packed
+  kOwnsPython = 1 << 9,  // the Python object outlived its last reference: see bind/tensor_type.cpp
 };
 
 struct TensorImpl {
@@ -48,11 +48,11 @@ struct TensorImpl {
   Storage* storage;
   char* data;
   int64_t numel;
-  Node* grad_fn;        // owned
+  Node* grad_fn;         // owned
   AutogradExtra* extra;  // owned, made when first needed
-  void* python;         // the one Python object for this tensor, if somebody holds it
-  TensorImpl* base;     // owned: of which tensor this is a view
-  int64_t* dims;        // sizes, then strides (in elements)
+  void* python;          // the one Python object for this tensor, if somebody holds it
+  TensorImpl* base;      // owned: of which tensor this is a view
+  int64_t* dims;         // sizes, then strides (in elements)
   int64_t in_place[6];
 
   IntSpan sizes() const { return {dims, ndim}; }
@@ -74,14 +74,32 @@ inline void release(TensorImpl* t) {
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(const Tensor& other) : impl_(other.impl_) { if (impl_) retain(impl_); }
+  Tensor(const Tensor& other) : impl_(other.impl_) {
+    if (impl_) retain(impl_);
+  }
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
-  Tensor& operator=(const Tensor& other) { Tensor copy(other); std::swap(impl_, copy.impl_); return *this; }
-  Tensor& operator=(Tensor&& other) noexcept { std::swap(impl_, other.impl_); return *this; }
-  ~Tensor() { if (impl_) release(impl_); }
+  Tensor& operator=(const Tensor& other) {
+    Tensor copy(other);
+    std::swap(impl_, copy.impl_);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~Tensor() {
+    if (impl_) release(impl_);
+  }
 
-  static Tensor adopt(TensorImpl* impl) { Tensor t; t.impl_ = impl; return t; }
-  static Tensor share(TensorImpl* impl) { if (impl) retain(impl); return adopt(impl); }
+  static Tensor adopt(TensorImpl* impl) {
+    Tensor t;
+    t.impl_ = impl;
+    return t;
+  }
+  static Tensor share(TensorImpl* impl) {
+    if (impl) retain(impl);
+    return adopt(impl);
+  }
 
   TensorImpl* get() const { return impl_; }
   TensorImpl* detach_ref() { return std::exchange(impl_, nullptr); }
@@ -104,8 +122,8 @@ class Tensor {
 // What only some tensors need: a gradient, hooks, a place in the deferred schedule.
 struct AutogradExtra {
   Tensor grad;
-  Node* accumulator = nullptr;     // not owned: the AccumulateGrad node of a leaf, while a graph holds it
-  void* hooks = nullptr;           // Python dicts, owned through python_hooks
+  Node* accumulator = nullptr;  // not owned: the AccumulateGrad node of a leaf, while a graph holds it
+  void* hooks = nullptr;        // Python dicts, owned through python_hooks
   void* post_accumulate = nullptr;
   std::string name;
 };
@@ -134,10 +152,10 @@ bool is_contiguous(IntSpan sizes, IntSpan strides);
 bool is_dense(IntSpan sizes, IntSpan strides);
 bool may_overlap_itself(const TensorImpl* t);
 
-std::string shape_text(IntSpan sizes);          // [2, 3]
-std::string describe(const TensorImpl* t);      // float32[2, 3]
-const char* dtype_name(DType t);                // float32
-std::string device_name(Device d);              // cpu, cuda:0
+std::string shape_text(IntSpan sizes);      // [2, 3]
+std::string describe(const TensorImpl* t);  // float32[2, 3]
+const char* dtype_name(DType t);            // float32
+std::string device_name(Device d);          // cpu, cuda:0
 
 struct LiveCounts { int64_t tensors, storages, nodes, bytes; };
 extern LiveCounts live;

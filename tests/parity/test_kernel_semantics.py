@@ -96,8 +96,9 @@ BINARY |= {
     "elu_grad": lambda g, x: aten.elu_backward(g, 1.2, 1.05, 0.9, False, x),
     "leaky_relu_grad": saved(lambda x: F.leaky_relu(x, 0.01)),
     "hardtanh_grad": lambda g, y: aten.hardtanh_backward(g, y, -1.0, 1.5),
-    "binary_cross_entropy": lambda x, t: (t - 1) * torch.log1p(-x).clamp(min=-100)
-    - t * torch.log(x).clamp(min=-100),
+    "binary_cross_entropy": lambda x, t: (
+        (t - 1) * torch.log1p(-x).clamp(min=-100) - t * torch.log(x).clamp(min=-100)
+    ),
 }
 TERNARY: dict[str, Callable[..., Tensor]] = {
     "clamp": torch.clamp,

@@ -15,9 +15,7 @@ constexpr int64_t kPiece = int64_t{1} << 16;  // elements
 template <class Body>
 void in_pieces(int64_t n, Body&& body) {
   if (n <= kPiece) return body(int64_t{0}, n);
-  parallel((n + kPiece - 1) / kPiece, [&](int64_t piece) {
-    body(piece * kPiece, std::min(n, (piece + 1) * kPiece));
-  });
+  parallel((n + kPiece - 1) / kPiece, [&](int64_t piece) { body(piece * kPiece, std::min(n, (piece + 1) * kPiece)); });
 }
 
 struct Item16 { uint64_t low, high; };
@@ -96,7 +94,8 @@ void fill_linspace(DType type, double start, double end, void* out, int64_t n) {
 }
 
 void fill_linspace(DType type, int64_t start, int64_t end, void* out, int64_t n) {
-  const double step = n > 1 ? (static_cast<double>(end) - static_cast<double>(start)) / static_cast<double>(n - 1) : 0.0;
+  const double step =
+      n > 1 ? (static_cast<double>(end) - static_cast<double>(start)) / static_cast<double>(n - 1) : 0.0;
   const int64_t half = n / 2;
   fill_from(type, out, n, [=](int64_t i) {
     return i < half || n == 1 ? static_cast<double>(start) + step * static_cast<double>(i)

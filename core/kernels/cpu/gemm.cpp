@@ -89,8 +89,7 @@ template <class Item> inline size_t bytes_of(int64_t elements, Item item) {
 
 MatrixView block_of(DType dtype, const MatrixView& view, int64_t row, int64_t column) {
   const int64_t offset = row * view.row_stride + column * view.col_stride;
-  return {static_cast<const char*>(view.data) + offset * item_size(dtype), view.row_stride,
-          view.col_stride};
+  return {static_cast<const char*>(view.data) + offset * item_size(dtype), view.row_stride, view.col_stride};
 }
 
 // ---- operands that need a copy ------------------------------------------------------------------
@@ -110,8 +109,8 @@ const void* gather_line(const void* from, int64_t length, int64_t stride) {
 }
 
 // Lines of `length` elements, `line_stride` apart, become adjacent; float32 if `widen` is given.
-void copy_lines(DType dtype, WidenLine widen, const void* from, int64_t lines, int64_t length,
-                int64_t line_stride, int64_t stride, void* to) {
+void copy_lines(DType dtype, WidenLine widen, const void* from, int64_t lines, int64_t length, int64_t line_stride,
+                int64_t stride, void* to) {
   const int64_t item = item_size(dtype);
   const int64_t to_item = widen == nullptr ? item : item_size(DType::Float32);
   for (int64_t l = 0; l < lines; ++l) {
@@ -129,8 +128,8 @@ void copy_lines(DType dtype, WidenLine widen, const void* from, int64_t lines, i
 
 // A copy of the block without gaps, its lines along the same dimension as in `view` if it has
 // lines.
-MatrixView copy_block(DType dtype, WidenLine widen, const MatrixView& view, int64_t rows,
-                      int64_t columns, Memory& memory) {
+MatrixView copy_block(DType dtype, WidenLine widen, const MatrixView& view, int64_t rows, int64_t columns,
+                      Memory& memory) {
   const int64_t item = widen == nullptr ? item_size(dtype) : item_size(DType::Float32);
   void* const to = memory.at_least(bytes_of(rows * columns, item));
   if (view.row_stride == 1 && view.col_stride != 1) {
@@ -177,9 +176,7 @@ void multiply(DType dtype, const Product& x) {
       if (!openblas_product(dtype, x)) multiply_copies(dtype, nullptr, x);
       return;
     case DType::BFloat16:
-      if (small || !onednn_wanted() || !onednn_multiplies_bf16()) {
-        return multiply_copies(dtype, widening(dtype), x);
-      }
+      if (small || !onednn_wanted() || !onednn_multiplies_bf16()) { return multiply_copies(dtype, widening(dtype), x); }
       if (!onednn_product_bf16(x, scratch_for_library)) multiply_copies(dtype, nullptr, x);
       return;
     case DType::Float16: return multiply_copies(dtype, widening(dtype), x);
@@ -215,8 +212,8 @@ void multiply_and_round(DType dtype, const Product& x) {
   if (x.k == 0) std::memset(in_float.c, 0, bytes_of(x.m * x.n, sizeof(float)));
   multiply(dtype, in_float);
   for (int64_t i = 0; i < x.m; ++i) {
-    round_row(dtype, x.n, static_cast<float*>(in_float.c) + i * x.n,
-              static_cast<uint16_t*>(x.c) + i * x.c_row_stride, x.accumulate);
+    round_row(dtype, x.n, static_cast<float*>(in_float.c) + i * x.n, static_cast<uint16_t*>(x.c) + i * x.c_row_stride,
+              x.accumulate);
   }
 }
 
@@ -313,23 +310,21 @@ void run(DType dtype, const Product& x) {
 
 }  // namespace
 
-void gemm(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
-          int64_t c_row_stride, bool accumulate) {
+void gemm(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t c_row_stride,
+          bool accumulate) {
   if (m == 0 || n == 0) return;
   const Product x{m, n, k, a, b, c, m == 1 ? n : c_row_stride, accumulate};
   constexpr double kAlone = 2 * kLeastVectorWork;
-  if (dtype == DType::Float32 && is_small(m, n, k) && work_of(m, n, k) < kAlone) {
-    return small_products().f32(x);
-  }
+  if (dtype == DType::Float32 && is_small(m, n, k) && work_of(m, n, k) < kAlone) { return small_products().f32(x); }
   run(dtype, x);
 }
 
-void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, MatrixView a,
-                  int64_t a_batch_stride, MatrixView b, int64_t b_batch_stride, void* c,
-                  int64_t c_batch_stride, int64_t c_row_stride, bool accumulate) {
+void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, MatrixView a, int64_t a_batch_stride,
+                  MatrixView b, int64_t b_batch_stride, void* c, int64_t c_batch_stride, int64_t c_row_stride,
+                  bool accumulate) {
   if (batch == 0 || m == 0 || n == 0) return;
-  const bool rows_go_on = (m == 1 || a.row_stride * m == a_batch_stride) &&
-                          (m == 1 || c_row_stride * m == c_batch_stride);
+  const bool rows_go_on =
+      (m == 1 || a.row_stride * m == a_batch_stride) && (m == 1 || c_row_stride * m == c_batch_stride);
   if (batch == 1 || (b_batch_stride == 0 && rows_go_on)) {
     // One B for all: the batch is only more rows.
     if (batch > 1 && m == 1) {
@@ -354,9 +349,7 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, M
   const int64_t blocks = split.pieces();
   const double work = work_of(m, n, k);
   // Small products are handed out in groups.
-  const int64_t group =
-      blocks > 1 ? 1
-                 : std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / std::max(work, 64.0)));
+  const int64_t group = blocks > 1 ? 1 : std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / std::max(work, 64.0)));
   parallel((batch + group - 1) / group * blocks, [&](int64_t index) {
     const int64_t first = index / blocks * group, last = std::min(batch, first + group);
     for (int64_t i = first; i < last; ++i) run_block(dtype, product(i), split, index % blocks);
@@ -368,12 +361,9 @@ const char* describe_products() {
     const std::string own = std::string("weft ") + isa_name(chosen_isa());
     const std::string f32 = onednn_wanted() ? "oneDNN" : own;
     const std::string f64 = openblas_wanted_for_f64() ? "OpenBLAS" : own;
-    const std::string bf16 =
-        onednn_wanted() && onednn_multiplies_bf16() ? "oneDNN" : f32 + " in float32";
-    return "float32: " + f32 + "; bfloat16: " + bf16 + "; float16: " + f32 +
-           " in float32; float64: " + f64 +
-           "; complex: " + (openblas_wanted() ? "OpenBLAS" : "weft") +
-           "; small and integer: " + own;
+    const std::string bf16 = onednn_wanted() && onednn_multiplies_bf16() ? "oneDNN" : f32 + " in float32";
+    return "float32: " + f32 + "; bfloat16: " + bf16 + "; float16: " + f32 + " in float32; float64: " + f64 +
+           "; complex: " + (openblas_wanted() ? "OpenBLAS" : "weft") + "; small and integer: " + own;
   }();
   return text.c_str();
 }

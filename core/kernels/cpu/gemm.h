@@ -21,13 +21,13 @@ struct MatrixView {
   int64_t row_stride, col_stride;  // in elements
 };
 
-void gemm(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c,
-          int64_t c_row_stride, bool accumulate);
+void gemm(DType dtype, int64_t m, int64_t n, int64_t k, MatrixView a, MatrixView b, void* c, int64_t c_row_stride,
+          bool accumulate);
 
 // `batch` products; the batch strides are in elements, and may be 0 for a and b.
-void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, MatrixView a,
-                  int64_t a_batch_stride, MatrixView b, int64_t b_batch_stride, void* c,
-                  int64_t c_batch_stride, int64_t c_row_stride, bool accumulate);
+void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, MatrixView a, int64_t a_batch_stride,
+                  MatrixView b, int64_t b_batch_stride, void* c, int64_t c_batch_stride, int64_t c_row_stride,
+                  bool accumulate);
 
 // Which library or kernel carries each dtype on this machine: one line, for benchmarks and reports.
 const char* describe_products();

@@ -8,18 +8,12 @@ namespace weft::cpu {
 
 namespace {
 
-template <class T> inline T plus_product(T sum, T a, T b) {
-  return math::plus(sum, math::times(a, b));
-}
+template <class T> inline T plus_product(T sum, T a, T b) { return math::plus(sum, math::times(a, b)); }
 template <class C> inline C plus_complex_product(C sum, C a, C b) {
   return {sum.re + (a.re * b.re - a.im * b.im), sum.im + (a.re * b.im + a.im * b.re)};
 }
-inline Complex64 plus_product(Complex64 sum, Complex64 a, Complex64 b) {
-  return plus_complex_product(sum, a, b);
-}
-inline Complex128 plus_product(Complex128 sum, Complex128 a, Complex128 b) {
-  return plus_complex_product(sum, a, b);
-}
+inline Complex64 plus_product(Complex64 sum, Complex64 a, Complex64 b) { return plus_complex_product(sum, a, b); }
+inline Complex128 plus_product(Complex128 sum, Complex128 a, Complex128 b) { return plus_complex_product(sum, a, b); }
 
 // Row by row of C; along C's row where b allows it, which the compiler turns into vectors.
 template <class T> void multiply(const Product& x) {
@@ -33,9 +27,7 @@ template <class T> void multiply(const Product& x) {
       for (int64_t j = 0; j < x.n; ++j) {
         const T* const b_column = b + j * x.b.col_stride;
         T sum = c[j];
-        for (int64_t p = 0; p < x.k; ++p) {
-          sum = plus_product(sum, a_row[p * x.a.col_stride], b_column[p]);
-        }
+        for (int64_t p = 0; p < x.k; ++p) { sum = plus_product(sum, a_row[p * x.a.col_stride], b_column[p]); }
         c[j] = sum;
       }
     } else {
@@ -45,9 +37,7 @@ template <class T> void multiply(const Product& x) {
         if (x.b.col_stride == 1) {
           for (int64_t j = 0; j < x.n; ++j) c[j] = plus_product(c[j], from_a, b_row[j]);
         } else {
-          for (int64_t j = 0; j < x.n; ++j) {
-            c[j] = plus_product(c[j], from_a, b_row[j * x.b.col_stride]);
-          }
+          for (int64_t j = 0; j < x.n; ++j) { c[j] = plus_product(c[j], from_a, b_row[j * x.b.col_stride]); }
         }
       }
     }

@@ -18,9 +18,7 @@ struct Split {
 namespace split_detail {
 
 inline int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
-inline int64_t half(int64_t size, int64_t multiple) {
-  return blocks(blocks(size, 2), multiple) * multiple;
-}
+inline int64_t half(int64_t size, int64_t multiple) { return blocks(blocks(size, 2), multiple) * multiple; }
 
 }  // namespace split_detail
 

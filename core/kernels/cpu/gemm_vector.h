@@ -22,9 +22,7 @@ inline constexpr int kVectorBytes = 16;
 
 template <class T> inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 
-template <class T, int lanes> struct VectorOf {
-  typedef T type __attribute__((vector_size(sizeof(T) * lanes)));
-};
+template <class T, int lanes> struct VectorOf { typedef T type __attribute__((vector_size(sizeof(T) * lanes))); };
 template <class T> struct VectorOf<T, 1> { using type = T; };
 template <class T, int lanes> using Vector = typename VectorOf<T, lanes>::type;
 
@@ -33,9 +31,7 @@ template <class V, class T> WEFT_INLINE V load(const T* from) {
   __builtin_memcpy(&v, from, sizeof v);
   return v;
 }
-template <class V, class T> WEFT_INLINE void store(T* to, V v) {
-  __builtin_memcpy(to, &v, sizeof v);
-}
+template <class V, class T> WEFT_INLINE void store(T* to, V v) { __builtin_memcpy(to, &v, sizeof v); }
 
 // x - 0 keeps the sign of zero, which 0 + x would not.
 template <class V, class T> WEFT_INLINE V splat(T x) { return x - V{}; }

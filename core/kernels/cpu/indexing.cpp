@@ -106,9 +106,7 @@ class Places {
         const char* p = dim.index;
         for (int d = 0; d < ndim_; ++d) p += coordinates[d] * dim.index_strides[kept_[d]];
         const int64_t step = ndim_ == 0 ? 0 : dim.index_strides[kept_[ndim_ - 1]];
-        for (int64_t j = 0; j < n; ++j) {
-          offsets[j] += wrapped(at<int64_t>(p + j * step), dim.size) * dim.stride;
-        }
+        for (int64_t j = 0; j < n; ++j) { offsets[j] += wrapped(at<int64_t>(p + j * step), dim.size) * dim.stride; }
       }
       body(offsets, n, other_offset, other_step);
       position += n;
@@ -126,8 +124,8 @@ class Places {
 IndexStatus check_places(const AdvancedIndex& index) {
   for (int i = 0; i < index.count; ++i) {
     const IndexedDim& dim = index.dims[i];
-    IndexStatus status = check_index(
-        {const_cast<char*>(dim.index), index.ndim, index.sizes, dim.index_strides}, dim.size);
+    IndexStatus status =
+        check_index({const_cast<char*>(dim.index), index.ndim, index.sizes, dim.index_strides}, dim.size);
     status.which = i;
     if (!status.ok) return status;
   }
@@ -137,86 +135,76 @@ IndexStatus check_places(const AdvancedIndex& index) {
 // The dimensions that are not indexed: of `rest` (first) and of out or values (second).
 SharedDims<2> slice_dims(const Strided& rest, const AdvancedIndex& index, const Strided& other) {
   SharedDims<2> dims;
-  for (int d = 0; d < rest.ndim; ++d) {
-    dims.add(rest.sizes[d], {rest.strides[d], other.strides[index.ndim + d]});
-  }
+  for (int d = 0; d < rest.ndim; ++d) { dims.add(rest.sizes[d], {rest.strides[d], other.strides[index.ndim + d]}); }
   return dims;
 }
 
 template <class Item>
-void get_blocks(const Places& places, const SharedDims<2>& slice, int64_t begin, int64_t end,
-                const char* self, char* out) {
+void get_blocks(const Places& places, const SharedDims<2>& slice, int64_t begin, int64_t end, const char* self,
+                char* out) {
   const int64_t slice_count = slice.count();
-  const bool rows =
-      slice.ndim == 1 && slice.strides[0][0] == sizeof(Item) && slice.strides[0][1] == sizeof(Item);
-  places.for_blocks(
-      begin, end, [&](const int64_t* offsets, int64_t n, int64_t at_out, int64_t step) {
-        char* const to = out + at_out;
-        if (slice.ndim == 0) {
-          for (int64_t i = 0; i < n; ++i) at<Item>(to + i * step) = at<Item>(self + offsets[i]);
-        } else if (rows) {
-          for (int64_t i = 0; i < n; ++i) {
-            std::memcpy(to + i * step, self + offsets[i],
-                        static_cast<size_t>(slice_count) * sizeof(Item));
+  const bool rows = slice.ndim == 1 && slice.strides[0][0] == sizeof(Item) && slice.strides[0][1] == sizeof(Item);
+  places.for_blocks(begin, end, [&](const int64_t* offsets, int64_t n, int64_t at_out, int64_t step) {
+    char* const to = out + at_out;
+    if (slice.ndim == 0) {
+      for (int64_t i = 0; i < n; ++i) at<Item>(to + i * step) = at<Item>(self + offsets[i]);
+    } else if (rows) {
+      for (int64_t i = 0; i < n; ++i) {
+        std::memcpy(to + i * step, self + offsets[i], static_cast<size_t>(slice_count) * sizeof(Item));
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+          const char* const from_run = self + offsets[i] + begins[0];
+          char* const to_run = to + i * step + begins[1];
+          for (int64_t j = 0; j < length; ++j) {
+            at<Item>(to_run + j * slice.run_stride(1)) = at<Item>(from_run + j * slice.run_stride(0));
           }
-        } else {
-          for (int64_t i = 0; i < n; ++i) {
-            slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
-              const char* const from_run = self + offsets[i] + begins[0];
-              char* const to_run = to + i * step + begins[1];
-              for (int64_t j = 0; j < length; ++j) {
-                at<Item>(to_run + j * slice.run_stride(1)) =
-                    at<Item>(from_run + j * slice.run_stride(0));
-              }
-            });
-          }
-        }
-      });
+        });
+      }
+    }
+  });
 }
 
 // place(destination, source) for all places in order, on the part [first, first + n) of the slice's
 // dimension d.
 template <class Item, class Place>
-void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first, int64_t n,
-                char* self, const char* values, Place place) {
+void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first, int64_t n, char* self,
+                const char* values, Place place) {
   if (slice.ndim > 0) {
     slice.sizes[d] = n;
     self += first * slice.strides[d][0];
     values += first * slice.strides[d][1];
   }
   const int64_t slice_count = slice.count();
-  places.for_blocks(
-      0, places.count(),
-      [&](const int64_t* offsets, int64_t block, int64_t at_values, int64_t step) {
-        const char* const from = values + at_values;
-        if (slice.ndim == 0) {
-          for (int64_t i = 0; i < block; ++i)
-            place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
-          return;
-        }
-        for (int64_t i = 0; i < block; ++i) {
-          slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
-            char* const to_run = self + offsets[i] + begins[0];
-            const char* const from_run = from + i * step + begins[1];
-            const int64_t to_step = slice.run_stride(0), from_step = slice.run_stride(1);
-            if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
-              Item* const to_items = reinterpret_cast<Item*>(to_run);
-              const Item* const from_items = reinterpret_cast<const Item*>(from_run);
-              for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
-            } else {
-              for (int64_t j = 0; j < length; ++j) {
-                place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
-              }
-            }
-          });
+  places.for_blocks(0, places.count(), [&](const int64_t* offsets, int64_t block, int64_t at_values, int64_t step) {
+    const char* const from = values + at_values;
+    if (slice.ndim == 0) {
+      for (int64_t i = 0; i < block; ++i) place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
+      return;
+    }
+    for (int64_t i = 0; i < block; ++i) {
+      slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
+        char* const to_run = self + offsets[i] + begins[0];
+        const char* const from_run = from + i * step + begins[1];
+        const int64_t to_step = slice.run_stride(0), from_step = slice.run_stride(1);
+        if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
+          Item* const to_items = reinterpret_cast<Item*>(to_run);
+          const Item* const from_items = reinterpret_cast<const Item*>(from_run);
+          for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
+        } else {
+          for (int64_t j = 0; j < length; ++j) {
+            place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
+          }
         }
       });
+    }
+  });
 }
 
 // Places may repeat, so they keep their order; what is shared out is the slice.
 template <class Item, class Place>
-void put_all(const Places& places, const SharedDims<2>& slice, char* self, const char* values,
-             Place place) {
+void put_all(const Places& places, const SharedDims<2>& slice, char* self, const char* values, Place place) {
   constexpr int64_t kLeastColumns = 64;
   int longest = 0;
   for (int d = 1; d < slice.ndim; ++d) {
@@ -224,13 +212,11 @@ void put_all(const Places& places, const SharedDims<2>& slice, char* self, const
   }
   const int64_t length = slice.ndim == 0 ? 1 : slice.sizes[longest];
   const int64_t elements = places.count() * slice.count();
-  const int64_t pieces =
-      std::clamp<int64_t>(std::min(elements / kPieceElements, length / kLeastColumns), 1, 16);
+  const int64_t pieces = std::clamp<int64_t>(std::min(elements / kPieceElements, length / kLeastColumns), 1, 16);
   const int64_t width = (length + pieces - 1) / pieces;
   parallel((length + width - 1) / width, [&](int64_t piece) {
     const int64_t first = piece * width;
-    put_blocks<Item>(places, slice, longest, first, std::min(width, length - first), self, values,
-                     place);
+    put_blocks<Item>(places, slice, longest, first, std::min(width, length - first), self, values, place);
   });
 }
 
@@ -288,8 +274,7 @@ struct LineWork {
 // [begin, end) of neighbouring lines, each line's in order: line by line, or all lines' first
 // elements, then all lines' second where that suits the memory better.
 template <class T, class Fn>
-void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t begin, int64_t end,
-                 Fn fn) {
+void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t begin, int64_t end, Fn fn) {
   const Lines<3>& lines = work.lines;
   const char* const index = lines.line(0, line);
   char* const self = lines.line(1, line);
@@ -320,8 +305,7 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
       const int64_t* const places = reinterpret_cast<const int64_t*>(index_line);
       T* const self_items = reinterpret_cast<T*>(self_line);
       T* const other_items = reinterpret_cast<T*>(other_line);
-      for (int64_t l = begin; l < end; ++l)
-        fn(self_items[wrapped(places[l], size)], other_items[l]);
+      for (int64_t l = begin; l < end; ++l) fn(self_items[wrapped(places[l], size)], other_items[l]);
     } else {
       for (int64_t l = begin; l < end; ++l) {
         const int64_t place = wrapped(at<int64_t>(index_line + l * index_step), size);
@@ -333,9 +317,8 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
 
 // For every index. Places may repeat within a line, so that a line is not shared out.
 template <class T, class Fn> void for_all_indexed(const LineWork& work, Fn fn) {
-  for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
-    for_indexed<T>(work, line, beside, 0, work.lines.length, fn);
-  });
+  for_line_groups(work.lines,
+                  [&](int64_t line, int64_t beside) { for_indexed<T>(work, line, beside, 0, work.lines.length, fn); });
 }
 
 // Results do not meet, so that a single long line is shared out as well.
@@ -354,8 +337,7 @@ void take_along(int item_size, const LineWork& work) {
 
 // The 16 bit floats of a line meet in float32 and are rounded once.
 template <class T, class Fn>
-void scatter_line_in_float(const LineWork& work, int64_t line, bool include_self, float identity,
-                           Fn fn) {
+void scatter_line_in_float(const LineWork& work, int64_t line, bool include_self, float identity, Fn fn) {
   const Lines<3>& lines = work.lines;
   const char* const index = lines.line(0, line);
   char* const self = lines.line(1, line);
@@ -383,9 +365,7 @@ template <class T, class Compute, class Fn>
 void scatter_with(const LineWork& work, bool include_self, Compute identity, Fn fn) {
   if constexpr (kIsHalf<T>) {
     for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
-      for (int64_t i = line; i < line + beside; ++i) {
-        scatter_line_in_float<T>(work, i, include_self, identity, fn);
-      }
+      for (int64_t i = line; i < line + beside; ++i) { scatter_line_in_float<T>(work, i, include_self, identity, fn); }
     });
   } else {
     if (!include_self) for_all_indexed<T>(work, [&](T& to, T) { to = identity; });
@@ -421,8 +401,7 @@ template <class T> void scatter_mean(const LineWork& work, bool include_self) {
       const char* const index = lines.line(0, i);
       char* const self = lines.line(1, i);
       for (int64_t l = 0; l < lines.length; ++l) {
-        ++counts[static_cast<size_t>(
-            wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size))];
+        ++counts[static_cast<size_t>(wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size))];
       }
       for (int64_t p = 0; p < work.self_size; ++p) {
         const int64_t count = counts[static_cast<size_t>(p)];
@@ -443,18 +422,12 @@ template <class T> void scatter_as(Scatter kind, const LineWork& work, bool incl
     }
     return scatter_with<T>(work, include_self, T{1, 0}, [](T a, T b) { return multiplied(a, b); });
   } else {
-    const auto scatter_by = [&](Compute identity, auto fn) {
-      scatter_with<T>(work, include_self, identity, fn);
-    };
+    const auto scatter_by = [&](Compute identity, auto fn) { scatter_with<T>(work, include_self, identity, fn); };
     switch (kind) {
-      case Scatter::Sum:
-        return scatter_by(Compute(0), [](Compute a, Compute b) { return summed(a, b); });
-      case Scatter::Prod:
-        return scatter_by(Compute(1), [](Compute a, Compute b) { return multiplied(a, b); });
-      case Scatter::Amax:
-        return scatter_by(lowest<Compute>(), [](Compute a, Compute b) { return larger(a, b); });
-      case Scatter::Amin:
-        return scatter_by(highest<Compute>(), [](Compute a, Compute b) { return smaller(a, b); });
+      case Scatter::Sum: return scatter_by(Compute(0), [](Compute a, Compute b) { return summed(a, b); });
+      case Scatter::Prod: return scatter_by(Compute(1), [](Compute a, Compute b) { return multiplied(a, b); });
+      case Scatter::Amax: return scatter_by(lowest<Compute>(), [](Compute a, Compute b) { return larger(a, b); });
+      case Scatter::Amin: return scatter_by(highest<Compute>(), [](Compute a, Compute b) { return smaller(a, b); });
       default: __builtin_unreachable();
     }
   }
@@ -494,15 +467,13 @@ IndexStatus check_index(Strided index, int64_t size) {
   std::atomic<bool> outside{false};
   parallel(std::max<int64_t>(1, pieces_of(count)), [&](int64_t piece) {
     const int64_t begin = piece * kPieceElements;
-    dims.for_runs(begin, std::min(count, begin + kPieceElements),
-                  [&](int64_t, int64_t n, const int64_t* offsets) {
-                    if (!all_in_range(index.data + offsets[0], dims.run_stride(0), n, size)) {
-                      outside.store(true, std::memory_order_relaxed);
-                    }
-                  });
+    dims.for_runs(begin, std::min(count, begin + kPieceElements), [&](int64_t, int64_t n, const int64_t* offsets) {
+      if (!all_in_range(index.data + offsets[0], dims.run_stride(0), n, size)) {
+        outside.store(true, std::memory_order_relaxed);
+      }
+    });
   });
-  return outside.load(std::memory_order_relaxed) ? first_outside(dims, index.data, size)
-                                                 : IndexStatus{};
+  return outside.load(std::memory_order_relaxed) ? first_outside(dims, index.data, size) : IndexStatus{};
 }
 
 IndexRange index_range(Strided index) {
@@ -522,26 +493,21 @@ IndexStatus index_get(int item_size, Strided out, Strided rest, const AdvancedIn
   const SharedDims<2> slice = slice_dims(rest, index, out);
   const Places places(index, out);
   const int64_t count = places.count(), slice_count = slice.count();
-  if (const IndexStatus status = check_places(index); !status || count * slice_count == 0)
-    return status;
+  if (const IndexStatus status = check_places(index); !status || count * slice_count == 0) return status;
   const int64_t group = std::max<int64_t>(1, kPieceElements / slice_count);
   parallel((count + group - 1) / group, [&](int64_t piece) {
     with_item(item_size, [&](auto item) {
-      get_blocks<decltype(item)>(places, slice, piece * group, std::min(count, (piece + 1) * group),
-                                 rest.data, out.data);
+      get_blocks<decltype(item)>(places, slice, piece * group, std::min(count, (piece + 1) * group), rest.data,
+                                 out.data);
     });
   });
   return {};
 }
 
-IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Strided values,
-                      bool accumulate) {
+IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Strided values, bool accumulate) {
   const SharedDims<2> slice = slice_dims(rest, index, values);
   const Places places(index, values);
-  if (const IndexStatus status = check_places(index);
-      !status || places.count() * slice.count() == 0) {
-    return status;
-  }
+  if (const IndexStatus status = check_places(index); !status || places.count() * slice.count() == 0) { return status; }
   if (!accumulate) {
     with_item(item_size(dtype), [&](auto item) {
       using Item = decltype(item);
@@ -550,9 +516,8 @@ IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Str
   } else {
     with_dtype(dtype, [&](auto zero) {
       using T = decltype(zero);
-      put_all<T>(places, slice, rest.data, values.data, [](T& to, T from) {
-        to = computed(to, from, [](auto a, auto b) { return summed(a, b); });
-      });
+      put_all<T>(places, slice, rest.data, values.data,
+                 [](T& to, T from) { to = computed(to, from, [](auto a, auto b) { return summed(a, b); }); });
     });
   }
   return {};
@@ -573,8 +538,7 @@ IndexStatus index_select(int item_size, Strided out, Strided self, int dim, Stri
   return {};
 }
 
-IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values,
-                        bool accumulate) {
+IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values, bool accumulate) {
   const OneDim one(self, dim, index, values);
   return index_put(dtype, one.rest, one.index, one.other, accumulate);
 }
@@ -588,8 +552,7 @@ IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided in
   return {};
 }
 
-IndexStatus scatter(Scatter kind, DType dtype, Strided self, int dim, Strided index, Strided src,
-                    bool include_self) {
+IndexStatus scatter(Scatter kind, DType dtype, Strided self, int dim, Strided index, Strided src, bool include_self) {
   const int64_t size = self.ndim == 0 ? 1 : self.sizes[dim];
   if (const IndexStatus status = check_index(index, size); !status) return status;
   const Lines<3> lines({&index, &self, &src}, dim);

@@ -63,14 +63,12 @@ struct AdvancedIndex {
 // `rest` is self without the indexed dimensions. The dimensions of out and values are those of the
 // index, then those of rest; the caller permutes strides where the result shows them otherwise.
 IndexStatus index_get(int item_size, Strided out, Strided rest, const AdvancedIndex& index);
-IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Strided values,
-                      bool accumulate);
+IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Strided values, bool accumulate);
 
 // One dimension by one index of one dimension: out and values have the dimensions of self, with the
 // index's length along dim. index_add accumulates, index_copy and index_fill do not.
 IndexStatus index_select(int item_size, Strided out, Strided self, int dim, Strided index);
-IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values,
-                        bool accumulate);
+IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values, bool accumulate);
 
 // ---- an index for every element, along one dimension --------------------------------------------
 
@@ -108,7 +106,6 @@ void bincount(Strided x, const Strided* weights, DType weights_dtype, int64_t bi
 // `right`, after them. NaN comes last. All have as many dimensions, at least 1, and the same sizes
 // but for sorted's last; sorted has strides of 0 where rows are shared. `sorter` (int64, of
 // sorted's sizes, may be null) holds the order in which sorted is sorted. out is int64.
-IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided values, bool right,
-                         const Strided* sorter);
+IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided values, bool right, const Strided* sorter);
 
 }  // namespace weft::cpu

@@ -24,9 +24,7 @@ template <class Item> void copy_row(char* dst, const char* src, const Plane& p) 
     Item* const to = reinterpret_cast<Item*>(dst);
     for (int64_t j = 0; j < p.columns; ++j) to[j] = at<Item>(src + j * p.src_column);
   } else {
-    for (int64_t j = 0; j < p.columns; ++j) {
-      at<Item>(dst + j * p.dst_column) = at<Item>(src + j * p.src_column);
-    }
+    for (int64_t j = 0; j < p.columns; ++j) { at<Item>(dst + j * p.dst_column) = at<Item>(src + j * p.src_column); }
   }
 }
 
@@ -43,10 +41,9 @@ inline void transpose_four(char* dst, int64_t dst_row, const char* src, int64_t 
   const V wx_high = __builtin_shufflevector(w, x, 2, 6, 3, 7);
   const V yz_low = __builtin_shufflevector(y, z, 0, 4, 1, 5);
   const V yz_high = __builtin_shufflevector(y, z, 2, 6, 3, 7);
-  const V columns[4] = {__builtin_shufflevector(wx_low, yz_low, 0, 1, 4, 5),
-                        __builtin_shufflevector(wx_low, yz_low, 2, 3, 6, 7),
-                        __builtin_shufflevector(wx_high, yz_high, 0, 1, 4, 5),
-                        __builtin_shufflevector(wx_high, yz_high, 2, 3, 6, 7)};
+  const V columns[4] = {
+      __builtin_shufflevector(wx_low, yz_low, 0, 1, 4, 5), __builtin_shufflevector(wx_low, yz_low, 2, 3, 6, 7),
+      __builtin_shufflevector(wx_high, yz_high, 0, 1, 4, 5), __builtin_shufflevector(wx_high, yz_high, 2, 3, 6, 7)};
   for (int r = 0; r < 4; ++r) std::memcpy(dst + r * dst_row, &columns[r], 16);
 }
 #endif
@@ -63,16 +60,14 @@ template <class Item> void transpose_plane(char* dst, const char* src, const Pla
         if (j1 - j0 == kTile) {
           for (; i + 4 <= i1; i += 4) {
             for (int64_t j = j0; j < j1; j += 4) {
-              transpose_four(dst + i * p.dst_row + j * 4, p.dst_row, src + i * 4 + j * p.src_column,
-                             p.src_column);
+              transpose_four(dst + i * p.dst_row + j * 4, p.dst_row, src + i * 4 + j * p.src_column, p.src_column);
             }
           }
         }
       }
       for (; i < i1; ++i) {
         for (int64_t j = j0; j < j1; ++j) {
-          at<Item>(dst + i * p.dst_row + j * p.dst_column) =
-              at<Item>(src + i * p.src_row + j * p.src_column);
+          at<Item>(dst + i * p.dst_row + j * p.dst_column) = at<Item>(src + i * p.src_row + j * p.src_column);
         }
       }
     }
@@ -98,8 +93,7 @@ struct Order {
     for (int d = 0; d < dst.ndim; ++d) {
       if (dst.sizes[d] == 1) continue;
       int place = ndim++;
-      for (; place > 0 && distance(dst.strides[dims[place - 1]]) < distance(dst.strides[d]);
-           --place) {
+      for (; place > 0 && distance(dst.strides[dims[place - 1]]) < distance(dst.strides[d]); --place) {
         dims[place] = dims[place - 1];
       }
       dims[place] = d;
@@ -129,9 +123,9 @@ void copy_strided(int item_size, Strided dst, Strided src) {
     const int64_t dst_step = dims.run_stride(0), src_step = dims.run_stride(1);
     const auto copy_range = [&](int64_t begin, int64_t end) {
       with_item(item_size, [&](auto item) {
-        copy_row<decltype(item)>(dst.data + begin * dst_step, src.data + begin * src_step,
-                                 {1, end - begin, 0, dims.ndim == 0 ? item_size : dst_step, 0,
-                                  dims.ndim == 0 ? item_size : src_step});
+        copy_row<decltype(item)>(
+            dst.data + begin * dst_step, src.data + begin * src_step,
+            {1, end - begin, 0, dims.ndim == 0 ? item_size : dst_step, 0, dims.ndim == 0 ? item_size : src_step});
       });
     };
     if (elements <= piece_elements) return copy_range(0, elements);
@@ -146,8 +140,7 @@ void copy_strided(int item_size, Strided dst, Strided src) {
   SharedDims<2> outer = dims;
   outer.ndim -= 2;
   const int64_t planes = outer.count();
-  const int64_t band = std::min(
-      plane.rows, std::max<int64_t>(kTile, piece_elements / plane.columns / kTile * kTile));
+  const int64_t band = std::min(plane.rows, std::max<int64_t>(kTile, piece_elements / plane.columns / kTile * kTile));
   const int64_t bands = (plane.rows + band - 1) / band;
   const int64_t group = std::max<int64_t>(1, piece_elements / (band * plane.columns));
   const int64_t units = planes * bands;

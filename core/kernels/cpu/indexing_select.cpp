@@ -31,10 +31,9 @@ std::vector<int64_t> count_by_piece(const SharedDims<tensors>& dims, Chosen chos
   parallel(pieces_of(elements), [&](int64_t piece) {
     int64_t count = 0;
     const int64_t begin = piece * kPieceElements;
-    dims.for_runs(begin, std::min(elements, begin + kPieceElements),
-                  [&](int64_t, int64_t n, const int64_t* offsets) {
-                    for (int64_t i = 0; i < n; ++i) count += chosen(offsets, i);
-                  });
+    dims.for_runs(begin, std::min(elements, begin + kPieceElements), [&](int64_t, int64_t n, const int64_t* offsets) {
+      for (int64_t i = 0; i < n; ++i) count += chosen(offsets, i);
+    });
     counts[static_cast<size_t>(piece)] = count;
   });
   return counts;
@@ -61,9 +60,7 @@ void take_chosen(const SharedDims<tensors>& dims, Chosen chosen, Take take) {
                         picked[count] = i;
                         count += chosen(offsets, i);
                       }
-                      for (int64_t j = 0; j < count; ++j) {
-                        take(offsets, position + picked[j], picked[j], rank++);
-                      }
+                      for (int64_t j = 0; j < count; ++j) { take(offsets, position + picked[j], picked[j], rank++); }
                     }
                   });
   });
@@ -97,8 +94,7 @@ template <bool right, class T> bool stays_before(T element, T value) {
 }
 
 template <bool right, class T>
-int64_t place_in(const char* sorted, int64_t step, int64_t size, const char* sorter,
-                 int64_t sorter_step, T value) {
+int64_t place_in(const char* sorted, int64_t step, int64_t size, const char* sorter, int64_t sorter_step, T value) {
   int64_t begin = 0;
   for (int64_t length = size; length > 0;) {
     const int64_t half = length / 2;
@@ -127,10 +123,7 @@ void masked_select(int item_size, void* out, Strided self, Strided mask) {
   with_item(item_size, [&](auto item) {
     using Item = decltype(item);
     take_chosen(
-        dims,
-        [&](const int64_t* offsets, int64_t i) {
-          return at<bool>(mask.data + offsets[1] + i * mask_step);
-        },
+        dims, [&](const int64_t* offsets, int64_t i) { return at<bool>(mask.data + offsets[1] + i * mask_step); },
         [&](const int64_t* offsets, int64_t, int64_t i, int64_t rank) {
           static_cast<Item*>(out)[rank] = at<Item>(self.data + offsets[0] + i * self_step);
         });
@@ -143,10 +136,7 @@ void masked_scatter(int item_size, Strided self, Strided mask, const void* sourc
   with_item(item_size, [&](auto item) {
     using Item = decltype(item);
     take_chosen(
-        dims,
-        [&](const int64_t* offsets, int64_t i) {
-          return at<bool>(mask.data + offsets[1] + i * mask_step);
-        },
+        dims, [&](const int64_t* offsets, int64_t i) { return at<bool>(mask.data + offsets[1] + i * mask_step); },
         [&](const int64_t* offsets, int64_t, int64_t i, int64_t rank) {
           at<Item>(self.data + offsets[0] + i * self_step) = static_cast<const Item*>(source)[rank];
         });
@@ -157,8 +147,7 @@ int64_t count_nonzero_elements(DType dtype, Strided self) {
   const SharedDims<1> dims = own_dims(self);
   int64_t total = 0;
   with_dtype(dtype, [&](auto zero) {
-    for (int64_t count : count_by_piece(dims, nonzero_in<decltype(zero)>(self, dims)))
-      total += count;
+    for (int64_t count : count_by_piece(dims, nonzero_in<decltype(zero)>(self, dims))) total += count;
   });
   return total;
 }
@@ -187,17 +176,14 @@ void bincount(Strided x, const Strided* weights, DType weights_dtype, int64_t bi
     for (int64_t i = 0; i < n; ++i) sums[at<int64_t>(x.data + i * x.strides[0])] += amount(i);
   };
   const auto weight = [&](auto zero) {
-    return [weights](int64_t i) {
-      return at<decltype(zero)>(weights->data + i * weights->strides[0]);
-    };
+    return [weights](int64_t i) { return at<decltype(zero)>(weights->data + i * weights->strides[0]); };
   };
   if (weights == nullptr) add_all(int64_t{}, [](int64_t) { return int64_t{1}; });
   else if (weights_dtype == DType::Float32) add_all(float{}, weight(float{}));
   else add_all(double{}, weight(double{}));
 }
 
-IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided values, bool right,
-                         const Strided* sorter) {
+IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided values, bool right, const Strided* sorter) {
   const int last = values.ndim - 1;
   const int64_t length = sorted.sizes[last];
   if (sorter != nullptr) {
@@ -221,9 +207,8 @@ IndexStatus searchsorted(DType dtype, Strided out, Strided sorted, Strided value
           for (int64_t l = first; l < first + n; ++l) {
             const T value = at<T>(from + l * lines.step[0]);
             at<int64_t>(to + l * lines.step[1]) =
-                right
-                    ? place_in<true>(row, lines.step[2], length, row_order, lines.step[3], value)
-                    : place_in<false>(row, lines.step[2], length, row_order, lines.step[3], value);
+                right ? place_in<true>(row, lines.step[2], length, row_order, lines.step[3], value)
+                      : place_in<false>(row, lines.step[2], length, row_order, lines.step[3], value);
           }
           position += n;
         }

@@ -21,7 +21,7 @@ const char* isa_name(Isa isa);
 // Declares the per-set factories of a table type and picks the right one:
 //   WEFT_ISA_TABLE(ReduceTable, reduce_table)  declares  const ReduceTable& reduce_table();
 #if defined(WEFT_ONLY_BASELINE)  // processors for which there is one set only
-#define WEFT_ISA_TABLE(Type, name)         \
+#define WEFT_ISA_TABLE(Type, name)           \
   namespace baseline { const Type& name(); } \
   inline const Type& name() { return baseline::name(); }
 #else
@@ -31,7 +31,7 @@ const char* isa_name(Isa isa);
   namespace avx512 { const Type& name(); }                                      \
   inline const Type& name() {                                                   \
     static const Type& chosen = chosen_isa() == Isa::avx512 ? avx512::name()    \
-                              : chosen_isa() == Isa::avx2   ? avx2::name()      \
+                                : chosen_isa() == Isa::avx2 ? avx2::name()      \
                                                             : baseline::name(); \
     return chosen;                                                              \
   }

@@ -36,8 +36,7 @@ void* open_in(const std::string& directory, const char* file) {
   if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   // What it depends on may lie beside it and be unknown to the system: then it is found once
   // loaded.
-  if (dlopen((directory + "/libgomp.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
-    return nullptr;
+  if (dlopen((directory + "/libgomp.so.1").c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return nullptr;
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -65,9 +64,8 @@ enum CblasOrder { kRowMajor = 101 };
 enum CblasTranspose { kNoTranspose = 111, kTranspose = 112 };
 
 template <class Scalar>
-using CblasGemm = void (*)(CblasOrder, CblasTranspose, CblasTranspose, int m, int n, int k,
-                           Scalar alpha, const void* a, int lda, const void* b, int ldb,
-                           Scalar beta, void* c, int ldc);
+using CblasGemm = void (*)(CblasOrder, CblasTranspose, CblasTranspose, int m, int n, int k, Scalar alpha, const void* a,
+                           int lda, const void* b, int ldb, Scalar beta, void* c, int ldc);
 
 struct OpenBlas {
   void* handle;
@@ -135,34 +133,24 @@ const OneDnn* load_onednn() {
   static OneDnn dnn{};
   dnn.handle = open_library("libdnnl.so.3");
   if (dnn.handle == nullptr) return nullptr;
-  const auto named = [](const char* name, auto& function) {
-    return find(dnn.handle, name, function);
-  };
+  const auto named = [](const char* name, auto& function) { return find(dnn.handle, name, function); };
   const bool complete =
-      named("omp_get_max_threads", dnn.omp_get_max_threads) &&
-      named("omp_set_num_threads", dnn.omp_set_num_threads) && named("dnnl_sgemm", dnn.sgemm) &&
-      named("dnnl_engine_create", dnn.engine_create) &&
-      named("dnnl_stream_create", dnn.stream_create) &&
-      named("dnnl_stream_destroy", dnn.stream_destroy) &&
+      named("omp_get_max_threads", dnn.omp_get_max_threads) && named("omp_set_num_threads", dnn.omp_set_num_threads) &&
+      named("dnnl_sgemm", dnn.sgemm) && named("dnnl_engine_create", dnn.engine_create) &&
+      named("dnnl_stream_create", dnn.stream_create) && named("dnnl_stream_destroy", dnn.stream_destroy) &&
       named("dnnl_memory_desc_create_with_strides", dnn.desc_create) &&
-      named("dnnl_memory_desc_destroy", dnn.desc_destroy) &&
-      named("dnnl_memory_desc_get_size", dnn.desc_size) &&
-      named("dnnl_memory_create", dnn.memory_create) &&
-      named("dnnl_memory_destroy", dnn.memory_destroy) &&
-      named("dnnl_primitive_attr_create", dnn.attr_create) &&
-      named("dnnl_primitive_attr_destroy", dnn.attr_destroy) &&
+      named("dnnl_memory_desc_destroy", dnn.desc_destroy) && named("dnnl_memory_desc_get_size", dnn.desc_size) &&
+      named("dnnl_memory_create", dnn.memory_create) && named("dnnl_memory_destroy", dnn.memory_destroy) &&
+      named("dnnl_primitive_attr_create", dnn.attr_create) && named("dnnl_primitive_attr_destroy", dnn.attr_destroy) &&
       named("dnnl_primitive_attr_set_scratchpad_mode", dnn.attr_set_scratchpad_mode) &&
-      named("dnnl_post_ops_create", dnn.post_ops_create) &&
-      named("dnnl_post_ops_destroy", dnn.post_ops_destroy) &&
+      named("dnnl_post_ops_create", dnn.post_ops_create) && named("dnnl_post_ops_destroy", dnn.post_ops_destroy) &&
       named("dnnl_post_ops_append_sum", dnn.post_ops_append_sum) &&
       named("dnnl_primitive_attr_set_post_ops", dnn.attr_set_post_ops) &&
       named("dnnl_matmul_primitive_desc_create", dnn.matmul_create) &&
       named("dnnl_primitive_desc_query_md", dnn.query_desc) &&
       named("dnnl_primitive_desc_destroy", dnn.primitive_desc_destroy) &&
-      named("dnnl_primitive_create", dnn.primitive_create) &&
-      named("dnnl_primitive_destroy", dnn.primitive_destroy) &&
-      named("dnnl_primitive_execute", dnn.execute) &&
-      dnn.engine_create(&dnn.engine, dnnl_cpu, 0) == dnnl_success;
+      named("dnnl_primitive_create", dnn.primitive_create) && named("dnnl_primitive_destroy", dnn.primitive_destroy) &&
+      named("dnnl_primitive_execute", dnn.execute) && dnn.engine_create(&dnn.engine, dnnl_cpu, 0) == dnnl_success;
   return complete ? &dnn : nullptr;
 }
 
@@ -193,16 +181,13 @@ class PreparedProduct {
     const OneThread one_thread;
     void* const scratch_memory = scratch_bytes_ == 0 ? nullptr : scratch(scratch_bytes_);
     dnnl_stream_t stream = nullptr;
-    dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, nullptr},
-                               {DNNL_ARG_WEIGHTS, nullptr},
-                               {DNNL_ARG_DST, nullptr},
-                               {DNNL_ARG_SCRATCHPAD, nullptr}};
-    const bool ran =
-        wrap(args[0], a_, const_cast<void*>(product.a.data)) &&
-        wrap(args[1], b_, const_cast<void*>(product.b.data)) && wrap(args[2], c_, product.c) &&
-        wrap(args[3], scratch_, scratch_memory) &&
-        dnn_.stream_create(&stream, dnn_.engine, dnnl_stream_default_flags) == dnnl_success &&
-        dnn_.execute(primitive_, stream, 4, args) == dnnl_success;
+    dnnl_exec_arg_t args[4] = {
+        {DNNL_ARG_SRC, nullptr}, {DNNL_ARG_WEIGHTS, nullptr}, {DNNL_ARG_DST, nullptr}, {DNNL_ARG_SCRATCHPAD, nullptr}};
+    const bool ran = wrap(args[0], a_, const_cast<void*>(product.a.data)) &&
+                     wrap(args[1], b_, const_cast<void*>(product.b.data)) && wrap(args[2], c_, product.c) &&
+                     wrap(args[3], scratch_, scratch_memory) &&
+                     dnn_.stream_create(&stream, dnn_.engine, dnnl_stream_default_flags) == dnnl_success &&
+                     dnn_.execute(primitive_, stream, 4, args) == dnnl_success;
     if (stream != nullptr) dnn_.stream_destroy(stream);
     for (const dnnl_exec_arg_t& arg : args) {
       if (arg.memory != nullptr) dnn_.memory_destroy(arg.memory);
@@ -217,8 +202,8 @@ class PreparedProduct {
     return dnn_.memory_create(&arg.memory, desc, dnn_.engine, data) == dnnl_success;
   }
 
-  bool describe(dnnl_memory_desc_t& desc, dnnl_data_type_t type, int64_t rows, int64_t columns,
-                int64_t row_stride, int64_t column_stride) const {
+  bool describe(dnnl_memory_desc_t& desc, dnnl_data_type_t type, int64_t rows, int64_t columns, int64_t row_stride,
+                int64_t column_stride) const {
     const dnnl_dims_t sizes = {rows, columns};
     const dnnl_dims_t strides = {row_stride, column_stride};
     return dnn_.desc_create(&desc, 2, sizes, type, strides) == dnnl_success;
@@ -230,15 +215,12 @@ class PreparedProduct {
     const bool ready =
         describe(a_, dnnl_bf16, x.m, x.k, x.a.row_stride, x.a.col_stride) &&
         describe(b_, dnnl_bf16, x.k, x.n, x.b.row_stride, x.b.col_stride) &&
-        describe(c_, dnnl_f32, x.m, x.n, x.c_row_stride, 1) &&
-        dnn_.attr_create(&attr) == dnnl_success &&
+        describe(c_, dnnl_f32, x.m, x.n, x.c_row_stride, 1) && dnn_.attr_create(&attr) == dnnl_success &&
         dnn_.attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
         dnn_.post_ops_create(&post_ops) == dnnl_success &&
-        (!x.accumulate ||
-         dnn_.post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef) == dnnl_success) &&
+        (!x.accumulate || dnn_.post_ops_append_sum(post_ops, 1.0f, 0, dnnl_data_type_undef) == dnnl_success) &&
         dnn_.attr_set_post_ops(attr, post_ops) == dnnl_success &&
-        dnn_.matmul_create(&primitive_desc_, dnn_.engine, a_, b_, nullptr, c_, attr) ==
-            dnnl_success &&
+        dnn_.matmul_create(&primitive_desc_, dnn_.engine, a_, b_, nullptr, c_, attr) == dnnl_success &&
         dnn_.primitive_create(&primitive_, primitive_desc_) == dnnl_success;
     if (attr != nullptr) dnn_.attr_destroy(attr);
     if (post_ops != nullptr) dnn_.post_ops_destroy(post_ops);
@@ -260,8 +242,8 @@ class PreparedProduct {
 class PreparedProducts {
  public:
   std::shared_ptr<PreparedProduct> find_or_make(const OneDnn& dnn, const Product& x) {
-    const Key key{{x.m, x.n, x.k, x.a.row_stride, x.a.col_stride, x.b.row_stride, x.b.col_stride,
-                   x.c_row_stride, x.accumulate}};
+    const Key key{
+        {x.m, x.n, x.k, x.a.row_stride, x.a.col_stride, x.b.row_stride, x.b.col_stride, x.c_row_stride, x.accumulate}};
     {
       const std::lock_guard lock(mutex_);
       if (const auto found = where_.find(key); found != where_.end()) {
@@ -375,21 +357,17 @@ OneThread::~OneThread() {
 bool onednn_product_f32(const Product& x) {
   const OneDnn* const dnn = onednn();
   Operand a, b;
-  if (dnn == nullptr || !describe_operand(x.a, x.m, x.k, a) ||
-      !describe_operand(x.b, x.k, x.n, b)) {
-    return false;
-  }
+  if (dnn == nullptr || !describe_operand(x.a, x.m, x.k, a) || !describe_operand(x.b, x.k, x.n, b)) { return false; }
   const OneThread one_thread;
   return dnn->sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', x.m, x.n, x.k, 1.0f,
-                    static_cast<const float*>(x.a.data), a.line_stride,
-                    static_cast<const float*>(x.b.data), b.line_stride, x.accumulate ? 1.0f : 0.0f,
-                    static_cast<float*>(x.c), x.c_row_stride) == dnnl_success;
+                    static_cast<const float*>(x.a.data), a.line_stride, static_cast<const float*>(x.b.data),
+                    b.line_stride, x.accumulate ? 1.0f : 0.0f, static_cast<float*>(x.c),
+                    x.c_row_stride) == dnnl_success;
 }
 
 bool onednn_multiplies_bf16() {
 #if defined(__x86_64__)
-  static const bool multiplies =
-      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl");
+  static const bool multiplies = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl");
   return multiplies && onednn() != nullptr;
 #else
   return false;
@@ -398,14 +376,11 @@ bool onednn_multiplies_bf16() {
 
 bool onednn_product_bf16(const Product& x, void* (*scratch)(size_t bytes)) {
   Operand a, b;
-  if (!onednn_multiplies_bf16() || !describe_operand(x.a, x.m, x.k, a) ||
-      !describe_operand(x.b, x.k, x.n, b)) {
+  if (!onednn_multiplies_bf16() || !describe_operand(x.a, x.m, x.k, a) || !describe_operand(x.b, x.k, x.n, b)) {
     return false;
   }
   // Lines with gaps between them would end in the library's reference code, a hundred times slower.
-  if (a.line_stride != (a.transposed ? x.m : x.k) || b.line_stride != (b.transposed ? x.k : x.n)) {
-    return false;
-  }
+  if (a.line_stride != (a.transposed ? x.m : x.k) || b.line_stride != (b.transposed ? x.k : x.n)) { return false; }
   Product sizes = x;
   sizes.a = a.view(x.a.data);
   sizes.b = b.view(x.b.data);
@@ -423,25 +398,20 @@ bool onednn_product_bf16(const Product&, void* (*)(size_t)) { return false; }
 
 #endif
 
-bool openblas_is_widest() {
-  return openblas() != nullptr && (openblas()->uses_avx512 || chosen_isa() != Isa::avx512);
-}
+bool openblas_is_widest() { return openblas() != nullptr && (openblas()->uses_avx512 || chosen_isa() != Isa::avx512); }
 
 bool openblas_product(DType dtype, const Product& x) {
   const OpenBlas* const blas = openblas();
   Operand a, b;
-  if (blas == nullptr || !describe_operand(x.a, x.m, x.k, a) ||
-      !describe_operand(x.b, x.k, x.n, b)) {
-    return false;
-  }
+  if (blas == nullptr || !describe_operand(x.a, x.m, x.k, a) || !describe_operand(x.b, x.k, x.n, b)) { return false; }
   for (int64_t number : {x.m, x.n, x.k, a.line_stride, b.line_stride, x.c_row_stride}) {
     if (number > INT_MAX) return false;
   }
   const auto call = [&](auto gemm, auto alpha, auto beta) {
-    gemm(kRowMajor, a.transposed ? kTranspose : kNoTranspose,
-         b.transposed ? kTranspose : kNoTranspose, static_cast<int>(x.m), static_cast<int>(x.n),
-         static_cast<int>(x.k), alpha, x.a.data, static_cast<int>(a.line_stride), x.b.data,
-         static_cast<int>(b.line_stride), beta, x.c, static_cast<int>(x.c_row_stride));
+    gemm(kRowMajor, a.transposed ? kTranspose : kNoTranspose, b.transposed ? kTranspose : kNoTranspose,
+         static_cast<int>(x.m), static_cast<int>(x.n), static_cast<int>(x.k), alpha, x.a.data,
+         static_cast<int>(a.line_stride), x.b.data, static_cast<int>(b.line_stride), beta, x.c,
+         static_cast<int>(x.c_row_stride));
     return true;
   };
   static constexpr Complex64 c_numbers[2] = {{0, 0}, {1, 0}};
@@ -449,10 +419,8 @@ bool openblas_product(DType dtype, const Product& x) {
   using Pointer = const void*;
   switch (dtype) {
     case DType::Float64: return call(blas->dgemm, 1.0, x.accumulate ? 1.0 : 0.0);
-    case DType::Complex64:
-      return call(blas->cgemm, Pointer(&c_numbers[1]), Pointer(&c_numbers[x.accumulate]));
-    case DType::Complex128:
-      return call(blas->zgemm, Pointer(&z_numbers[1]), Pointer(&z_numbers[x.accumulate]));
+    case DType::Complex64: return call(blas->cgemm, Pointer(&c_numbers[1]), Pointer(&c_numbers[x.accumulate]));
+    case DType::Complex128: return call(blas->zgemm, Pointer(&z_numbers[1]), Pointer(&z_numbers[x.accumulate]));
     default: return false;
   }
 }

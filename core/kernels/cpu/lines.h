@@ -50,9 +50,7 @@ template <int tensors> struct Lines {
   }
 
   // How many lines from `index` on lie at the stride of the innermost dim.
-  int64_t neighbours(int64_t index) const {
-    return ndim == 0 ? 1 : sizes[ndim - 1] - index % sizes[ndim - 1];
-  }
+  int64_t neighbours(int64_t index) const { return ndim == 0 ? 1 : sizes[ndim - 1] - index % sizes[ndim - 1]; }
   int64_t neighbour_stride(int t) const { return ndim == 0 ? 0 : strides[t][ndim - 1]; }
 };
 

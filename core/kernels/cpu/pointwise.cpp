@@ -9,8 +9,8 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int64_t kTile = 1024;         // elements per buffer: a few KB each, all in the first cache
-constexpr int64_t kPiece = 32 * 1024;   // elements per unit of parallel work
+constexpr int64_t kTile = 1024;        // elements per buffer: a few KB each, all in the first cache
+constexpr int64_t kPiece = 32 * 1024;  // elements per unit of parallel work
 
 // One operand's layout with neighbouring dimensions merged wherever its strides allow.
 struct Layout {
@@ -106,17 +106,13 @@ class Runner {
     for (int64_t at = start; at < start + count; at += kTile) {
       const int64_t n = std::min(kTile, start + count - at);
       const void* in[kMostOperands] = {};
-      for (int k = 1; k < call_.operands; ++k) {
-        in[k] = fixed[k] ? fixed[k] : load(k, at, n, buffer[k], unconverted);
-      }
+      for (int k = 1; k < call_.operands; ++k) { in[k] = fixed[k] ? fixed[k] : load(k, at, n, buffer[k], unconverted); }
       store(at, n, in, buffer[0], unconverted);
     }
   }
 
  private:
-  char* address(int k, int64_t at) const {
-    return call_.operand[k].data + at * item_size(call_.operand[k].dtype);
-  }
+  char* address(int k, int64_t at) const { return call_.operand[k].data + at * item_size(call_.operand[k].dtype); }
 
   void tile(int64_t at, int64_t n) const {
     const void* in[kMostOperands] = {};
@@ -149,7 +145,8 @@ class Runner {
     const Layout& layout = layout_[0];
     const bool same = o.dtype == o.compute;
     const int64_t item = item_size(o.dtype);
-    char* direct = layout.kind == Layout::Kind::Direct || layout.kind == Layout::Kind::Contiguous ? address(0, at) : nullptr;
+    char* direct =
+        layout.kind == Layout::Kind::Direct || layout.kind == Layout::Kind::Contiguous ? address(0, at) : nullptr;
     const void* result = in[1];
     if (call_.tile) {
       char* to = same && direct ? direct : buffer;

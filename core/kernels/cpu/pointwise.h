@@ -20,12 +20,12 @@ struct PointwiseOperand {
 inline constexpr int kMostOperands = 4;
 
 struct PointwiseCall {
-  TileFn tile;             // null: the operation is a copy of operand 1
+  TileFn tile;  // null: the operation is a copy of operand 1
   const void* functor;
   int ndim;
   const int64_t* sizes;
   int64_t numel;
-  int operands;            // the result first
+  int operands;  // the result first
   PointwiseOperand operand[kMostOperands];
 };
 

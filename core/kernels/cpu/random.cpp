@@ -43,8 +43,8 @@ constexpr int64_t kNarrow = 4, kWide = 2;  // elements per step
 
 // Fills with numbers of T, which are then stored as `type`.
 template <class T>
-int64_t fill_with(Stream stream, DType type, FillLoop<T> loop, double a, double b, MapLoop<T> then,
-                  void* out, int64_t n) {
+int64_t fill_with(Stream stream, DType type, FillLoop<T> loop, double a, double b, MapLoop<T> then, void* out,
+                  int64_t n) {
   constexpr Compute compute = sizeof(T) == 4 ? Compute::Float32 : Compute::Float64;
   const ConvertTable::Store store = convert_table().stores(compute, type);
   const bool in_place = is_stored_as(type, compute);
@@ -61,9 +61,8 @@ int64_t fill_with(Stream stream, DType type, FillLoop<T> loop, double a, double 
 }
 
 // Floating types: float64 from wide draws, the others from narrow ones.
-int64_t fill_floats(Stream stream, DType type, FillLoop<float> narrow, FillLoop<double> wide,
-                    double a, double b, void* out, int64_t n, MapLoop<float> then_narrow = nullptr,
-                    MapLoop<double> then_wide = nullptr) {
+int64_t fill_floats(Stream stream, DType type, FillLoop<float> narrow, FillLoop<double> wide, double a, double b,
+                    void* out, int64_t n, MapLoop<float> then_narrow = nullptr, MapLoop<double> then_wide = nullptr) {
   if (type == DType::Float64) return fill_with<double>(stream, type, wide, a, b, then_wide, out, n);
   return fill_with<float>(stream, type, narrow, a, b, then_narrow, out, n);
 }
@@ -71,8 +70,7 @@ int64_t fill_floats(Stream stream, DType type, FillLoop<float> narrow, FillLoop<
 // Loads weights or probabilities as double.
 void load_doubles(DType type, const void* x, int64_t first, int64_t n, double* out) {
   const int64_t size = item_size(type);
-  convert_table().loads(type, Compute::Float64)(static_cast<const char*>(x) + first * size, size, n,
-                                                out);
+  convert_table().loads(type, Compute::Float64)(static_cast<const char*>(x) + first * size, size, n, out);
 }
 
 }  // namespace
@@ -82,24 +80,20 @@ int64_t fill_uniform(Stream stream, DType type, double from, double to, void* ou
   return fill_floats(stream, type, table.uniform_float, table.uniform_double, from, to, out, n);
 }
 
-int64_t fill_normal(Stream stream, DType type, double mean, double deviation, void* out,
-                    int64_t n) {
+int64_t fill_normal(Stream stream, DType type, double mean, double deviation, void* out, int64_t n) {
   const RandomTable& table = random_table();
-  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out,
-                     n);
+  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out, n);
 }
 
-int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation, void* out,
-                        int64_t n) {
+int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation, void* out, int64_t n) {
   const RandomTable& table = random_table();
-  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out, n,
-                     table.exp_float, table.exp_double);
+  return fill_floats(stream, type, table.normal_float, table.normal_double, mean, deviation, out, n, table.exp_float,
+                     table.exp_double);
 }
 
 int64_t fill_exponential(Stream stream, DType type, double rate, void* out, int64_t n) {
   const RandomTable& table = random_table();
-  return fill_floats(stream, type, table.exponential_float, table.exponential_double, rate, 0, out,
-                     n);
+  return fill_floats(stream, type, table.exponential_float, table.exponential_double, rate, 0, out, n);
 }
 
 int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void* out, int64_t n) {
@@ -108,8 +102,7 @@ int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void
 }
 
 int64_t fill_geometric(Stream stream, DType type, double p, void* out, int64_t n) {
-  return fill_with<double>(stream, type, random_table().geometric, math::log1p(-p), 0, nullptr, out,
-                           n);
+  return fill_with<double>(stream, type, random_table().geometric, math::log1p(-p), 0, nullptr, out, n);
 }
 
 int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n) {
@@ -122,8 +115,7 @@ int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n
   });
 }
 
-int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out,
-                       int64_t n) {
+int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out, int64_t n) {
   const ConvertTable::Store store = convert_table().stores(Compute::Int32, type);
   const int64_t size = item_size(type);
   return for_words(stream, n, kNarrow, [&](const uint32_t* words, int64_t first, int64_t count) {
@@ -143,9 +135,7 @@ int64_t fill_integers(Stream stream, DType type, int64_t low, int64_t high, void
   const random::Integer make{first_value, range};
   return for_words(stream, n, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
     int64_t drawn[kWide * kRandomSteps];
-    for (int64_t i = 0; i < count; ++i) {
-      drawn[i] = make(random::wide_word(words[2 * i], words[2 * i + 1]));
-    }
+    for (int64_t i = 0; i < count; ++i) { drawn[i] = make(random::wide_word(words[2 * i], words[2 * i + 1])); }
     store(drawn, count, static_cast<char*>(out) + first * size, size);
   });
 }
@@ -153,20 +143,18 @@ int64_t fill_integers(Stream stream, DType type, int64_t low, int64_t high, void
 int64_t fill_permutation(Stream stream, DType type, void* out, int64_t n) {
   std::unique_ptr<uint64_t[]> keys(new uint64_t[static_cast<size_t>(n)]);
   std::unique_ptr<int64_t[]> order(new int64_t[static_cast<size_t>(n)]);
-  const int64_t steps =
-      for_words(stream, n, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) {
-          keys[static_cast<size_t>(first + i)] = random::wide_word(words[2 * i], words[2 * i + 1]);
-        }
-      });
+  const int64_t steps = for_words(stream, n, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      keys[static_cast<size_t>(first + i)] = random::wide_word(words[2 * i], words[2 * i + 1]);
+    }
+  });
   argsort_keys(keys.get(), n, order.get());
-  convert_table().stores(Compute::Int64, type)(order.get(), n, static_cast<char*>(out),
-                                               item_size(type));
+  convert_table().stores(Compute::Int64, type)(order.get(), n, static_cast<char*>(out), item_size(type));
   return steps;
 }
 
-const char* multinomial_problem(DType type, const void* weights, int64_t rows, int64_t categories,
-                                int64_t draws, bool replacement) {
+const char* multinomial_problem(DType type, const void* weights, int64_t rows, int64_t categories, int64_t draws,
+                                bool replacement) {
   std::unique_ptr<double[]> row(new double[static_cast<size_t>(categories)]);
   for (int64_t r = 0; r < rows; ++r) {
     load_doubles(type, weights, r * categories, categories, row.get());
@@ -177,9 +165,7 @@ const char* multinomial_problem(DType type, const void* weights, int64_t rows, i
       positive += weight > 0;
     }
     if (positive == 0) return "all weights of a row are 0";
-    if (!replacement && draws > categories) {
-      return "more draws than categories, without replacement";
-    }
+    if (!replacement && draws > categories) { return "more draws than categories, without replacement"; }
   }
   return nullptr;
 }
@@ -187,8 +173,8 @@ const char* multinomial_problem(DType type, const void* weights, int64_t rows, i
 namespace {
 
 // With replacement: the first category whose cumulated weight exceeds a draw.
-int64_t draw_with_replacement(Stream stream, DType type, const void* weights, int64_t rows,
-                              int64_t categories, int64_t draws, int64_t* out) {
+int64_t draw_with_replacement(Stream stream, DType type, const void* weights, int64_t rows, int64_t categories,
+                              int64_t draws, int64_t* out) {
   std::unique_ptr<double[]> cumulated(new double[static_cast<size_t>(rows * categories)]);
   const int64_t sizes[2] = {rows, categories};
   const int64_t size = item_size(type);
@@ -196,25 +182,21 @@ int64_t draw_with_replacement(Stream stream, DType type, const void* weights, in
   char* in_data = static_cast<char*>(const_cast<void*>(weights));
   scan(Scan::Sum, type, DType::Float64, Strided{in_data, 2, sizes, in_strides},
        Strided{reinterpret_cast<char*>(cumulated.get()), 2, sizes, out_strides}, 1);
-  return for_words(
-      stream, rows * draws, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) {
-          const double* row = cumulated.get() + (first + i) / draws * categories;
-          const double unit =
-              random::unit_double(random::wide_word(words[2 * i], words[2 * i + 1]));
-          const double* found = std::upper_bound(row, row + categories, unit * row[categories - 1]);
-          // Rounding may reach the total: then the last category that has any weight.
-          if (found == row + categories) {
-            found = std::lower_bound(row, row + categories, row[categories - 1]);
-          }
-          out[first + i] = found - row;
-        }
-      });
+  return for_words(stream, rows * draws, kWide, [&](const uint32_t* words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const double* row = cumulated.get() + (first + i) / draws * categories;
+      const double unit = random::unit_double(random::wide_word(words[2 * i], words[2 * i + 1]));
+      const double* found = std::upper_bound(row, row + categories, unit * row[categories - 1]);
+      // Rounding may reach the total: then the last category that has any weight.
+      if (found == row + categories) { found = std::lower_bound(row, row + categories, row[categories - 1]); }
+      out[first + i] = found - row;
+    }
+  });
 }
 
 // Without: the largest weight / exponential draw come first (a race of exponential clocks).
-int64_t draw_without_replacement(Stream stream, DType type, const void* weights, int64_t rows,
-                                 int64_t categories, int64_t draws, int64_t* out) {
+int64_t draw_without_replacement(Stream stream, DType type, const void* weights, int64_t rows, int64_t categories,
+                                 int64_t draws, int64_t* out) {
   const int64_t n = rows * categories;
   std::unique_ptr<double[]> races(new double[static_cast<size_t>(n)]);
   const int64_t steps = fill_exponential(stream, DType::Float64, 1, races.get(), n);
@@ -231,21 +213,19 @@ int64_t draw_without_replacement(Stream stream, DType type, const void* weights,
   }
   const int64_t sizes[2] = {rows, categories}, out_sizes[2] = {rows, draws};
   const int64_t strides[2] = {categories * 8, 8}, out_strides[2] = {draws * 8, 8};
-  topk(DType::Float64, draws, true,
-       Strided{reinterpret_cast<char*>(races.get()), 2, sizes, strides},
-       Strided{nullptr, 2, out_sizes, out_strides},
-       Strided{reinterpret_cast<char*>(out), 2, out_sizes, out_strides}, 1);
+  topk(DType::Float64, draws, true, Strided{reinterpret_cast<char*>(races.get()), 2, sizes, strides},
+       Strided{nullptr, 2, out_sizes, out_strides}, Strided{reinterpret_cast<char*>(out), 2, out_sizes, out_strides},
+       1);
   return steps;
 }
 
 }  // namespace
 
-int64_t fill_multinomial(Stream stream, DType type, const void* weights, int64_t rows,
-                         int64_t categories, int64_t draws, bool replacement, int64_t* out) {
+int64_t fill_multinomial(Stream stream, DType type, const void* weights, int64_t rows, int64_t categories,
+                         int64_t draws, bool replacement, int64_t* out) {
   if (rows == 0 || draws == 0) return 0;
-  return replacement
-             ? draw_with_replacement(stream, type, weights, rows, categories, draws, out)
-             : draw_without_replacement(stream, type, weights, rows, categories, draws, out);
+  return replacement ? draw_with_replacement(stream, type, weights, rows, categories, draws, out)
+                     : draw_without_replacement(stream, type, weights, rows, categories, draws, out);
 }
 
 }  // namespace weft::cpu

@@ -16,8 +16,7 @@ using random::Stream;
 // `out`: n elements of a floating type.
 int64_t fill_uniform(Stream stream, DType type, double from, double to, void* out, int64_t n);
 int64_t fill_normal(Stream stream, DType type, double mean, double deviation, void* out, int64_t n);
-int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation, void* out,
-                        int64_t n);
+int64_t fill_log_normal(Stream stream, DType type, double mean, double deviation, void* out, int64_t n);
 int64_t fill_exponential(Stream stream, DType type, double rate, void* out, int64_t n);
 int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void* out, int64_t n);
 
@@ -25,8 +24,7 @@ int64_t fill_cauchy(Stream stream, DType type, double median, double scale, void
 int64_t fill_geometric(Stream stream, DType type, double p, void* out, int64_t n);
 int64_t fill_bernoulli(Stream stream, DType type, double p, void* out, int64_t n);
 // One probability per element, of a floating type. Both forms draw the same for the same p.
-int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out,
-                       int64_t n);
+int64_t fill_bernoulli(Stream stream, DType type, DType p_type, const void* p, void* out, int64_t n);
 
 // Integers in [low, high), stored as any real type. high <= low stands for all of int64.
 int64_t fill_integers(Stream stream, DType type, int64_t low, int64_t high, void* out, int64_t n);
@@ -35,10 +33,10 @@ int64_t fill_integers(Stream stream, DType type, int64_t low, int64_t high, void
 int64_t fill_permutation(Stream stream, DType type, void* out, int64_t n);
 
 // What is wrong with rows of weights for multinomial (null: nothing).
-const char* multinomial_problem(DType type, const void* weights, int64_t rows, int64_t categories,
-                                int64_t draws, bool replacement);
+const char* multinomial_problem(DType type, const void* weights, int64_t rows, int64_t categories, int64_t draws,
+                                bool replacement);
 // `draws` categories for each row of weights (contiguous, a floating type; they need not sum to 1).
-int64_t fill_multinomial(Stream stream, DType type, const void* weights, int64_t rows,
-                         int64_t categories, int64_t draws, bool replacement, int64_t* out);
+int64_t fill_multinomial(Stream stream, DType type, const void* weights, int64_t rows, int64_t categories,
+                         int64_t draws, bool replacement, int64_t* out);
 
 }  // namespace weft::cpu

@@ -15,9 +15,7 @@ template <Ending ending, class T> T end_of(T x, const Finish& finish) {
   if constexpr (ending == Ending::Mean) return x / static_cast<T>(finish.n);
   if constexpr (ending == Ending::Root) return math::sqrt(x);
   if constexpr (ending == Ending::Spread) return x / static_cast<T>(finish.divisor);
-  if constexpr (ending == Ending::SpreadRoot) {
-    return math::sqrt(x / static_cast<T>(finish.divisor));
-  }
+  if constexpr (ending == Ending::SpreadRoot) { return math::sqrt(x / static_cast<T>(finish.divisor)); }
   return x;
 }
 template <Ending ending> Complex64 end_of(Complex64 x, const Finish& finish) {
@@ -28,39 +26,32 @@ template <Ending ending> Complex128 end_of(Complex128 x, const Finish& finish) {
 }
 
 template <Ending ending, class A, class Out>
-void finish_values(const Finish& finish, const void* accumulators, int64_t count, void* out,
-                   int64_t stride, int64_t*) {
+void finish_values(const Finish& finish, const void* accumulators, int64_t count, void* out, int64_t stride, int64_t*) {
   const A* from = static_cast<const A*>(accumulators);
   Out* to = static_cast<Out*>(out);
-  for (int64_t i = 0; i < count; ++i) {
-    to[i * stride] = math::cast<Out>(end_of<ending>(from[i], finish));
-  }
+  for (int64_t i = 0; i < count; ++i) { to[i * stride] = math::cast<Out>(end_of<ending>(from[i], finish)); }
 }
 
-void finish_any(const Finish&, const void* counts, int64_t count, void* out, int64_t stride,
-                int64_t*) {
+void finish_any(const Finish&, const void* counts, int64_t count, void* out, int64_t stride, int64_t*) {
   for (int64_t i = 0; i < count; ++i) {
     static_cast<bool*>(out)[i * stride] = static_cast<const int64_t*>(counts)[i] != 0;
   }
 }
 
-void finish_all(const Finish& finish, const void* counts, int64_t count, void* out, int64_t stride,
-                int64_t*) {
+void finish_all(const Finish& finish, const void* counts, int64_t count, void* out, int64_t stride, int64_t*) {
   for (int64_t i = 0; i < count; ++i) {
     static_cast<bool*>(out)[i * stride] = static_cast<const int64_t*>(counts)[i] == finish.n;
   }
 }
 
-void finish_index(const Finish&, const void* found, int64_t count, void* out, int64_t stride,
-                  int64_t*) {
+void finish_index(const Finish&, const void* found, int64_t count, void* out, int64_t stride, int64_t*) {
   for (int64_t i = 0; i < count; ++i) {
     static_cast<int64_t*>(out)[i * stride] = static_cast<const Found*>(found)[i].index;
   }
 }
 
 template <class A, class Out>
-void finish_found(const Finish&, const void* accumulators, int64_t count, void* out, int64_t stride,
-                  int64_t* index) {
+void finish_found(const Finish&, const void* accumulators, int64_t count, void* out, int64_t stride, int64_t* index) {
   const Found* found = static_cast<const Found*>(accumulators);
   for (int64_t i = 0; i < count; ++i) {
     A value;
@@ -143,9 +134,7 @@ Question question(Reduction kind, DType in, DType out) {
     return {op, compute, finish_to<Ending::Plain>(kept_in, out)};
   };
   const Compute own = compute_of(in);
-  auto counts = [](Finish::Loop finish) -> Question {
-    return {TreeOp::Sum, Compute::Int32, finish, true};
-  };
+  auto counts = [](Finish::Loop finish) -> Question { return {TreeOp::Sum, Compute::Int32, finish, true}; };
   switch (kind) {
     case Reduction::Sum: return sums(TreeOp::Sum);
     case Reduction::Prod: return sums(TreeOp::Prod, true);
@@ -214,12 +203,10 @@ void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, 
   // A few short sequences that can be read in place: all that small tensors need.
   constexpr int64_t kFew = 64;
   const int64_t rows = outer.ndim == 0 ? 1 : outer.sizes[0];
-  if (outer.ndim <= 1 && rows <= kFew && rows * n <= 4 * reduction::kChunk &&
-      n <= reduction::kChunk && !converts &&
+  if (outer.ndim <= 1 && rows <= kFew && rows * n <= 4 * reduction::kChunk && n <= reduction::kChunk && !converts &&
       is_contiguous(reduced_ndim, reduced_sizes, reduced_strides, item_size(in))) {
     alignas(16) char accumulators[kFew * kMaxComputeSize];
-    kernel.rows(outer.data, outer.ndim == 0 ? 0 : outer.strides[0], rows, n, nullptr, 0,
-                0, accumulators);
+    kernel.rows(outer.data, outer.ndim == 0 ? 0 : outer.strides[0], rows, n, nullptr, 0, 0, accumulators);
     return finish.loop(finish, accumulators, rows, out_data, 1, out_index);
   }
   ReducePlan plan;
@@ -237,9 +224,8 @@ void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, 
   run(plan);
 }
 
-void moments(DType in, DType out, void* mean, void* spread, Spread kind, double correction,
-             Strided outer, int reduced_ndim, const int64_t* reduced_sizes,
-             const int64_t* reduced_strides) {
+void moments(DType in, DType out, void* mean, void* spread, Spread kind, double correction, Strided outer,
+             int reduced_ndim, const int64_t* reduced_sizes, const int64_t* reduced_strides) {
   const int64_t n = product(reduced_ndim, reduced_sizes);
   const Compute compute = compute_of_sum(in, out, false);
   const double left = static_cast<double>(n) - correction;

@@ -35,15 +35,13 @@ enum class Reduction {
 // are written in row-major order of those dims. An empty sequence gives the identity of the kind.
 // Sums and products are computed in the wider of `in` and `out`.
 void reduce(Reduction kind, DType in, DType out, void* out_data, Strided outer, int reduced_ndim,
-            const int64_t* reduced_sizes, const int64_t* reduced_strides,
-            int64_t* out_index = nullptr);
+            const int64_t* reduced_sizes, const int64_t* reduced_strides, int64_t* out_index = nullptr);
 
 enum class Spread { SumOfSquares, Variance, Deviation };
 
 // Mean and spread around it, in two passes of the fixed tree. `mean` or `spread` may be null.
 // Variance is the sum of squared distances over max(0, n - correction), Deviation its square root.
-void moments(DType in, DType out, void* mean, void* spread, Spread kind, double correction,
-             Strided outer, int reduced_ndim, const int64_t* reduced_sizes,
-             const int64_t* reduced_strides);
+void moments(DType in, DType out, void* mean, void* spread, Spread kind, double correction, Strided outer,
+             int reduced_ndim, const int64_t* reduced_sizes, const int64_t* reduced_strides);
 
 }  // namespace weft::cpu

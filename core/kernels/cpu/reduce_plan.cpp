@@ -18,8 +18,8 @@ constexpr int64_t kPieceElements = 65536;  // about what one piece of parallel w
 constexpr int64_t kLaneBytes = 65536;      // of a block of columns: wide rows, lanes near L1
 constexpr int64_t kRowBatch = 256;         // rows whose accumulators are kept on the stack
 constexpr int64_t kMaxAccumulator = 16;
-constexpr int64_t kChunkBatch = 16;       // chunks of one sequence handed to a kernel at once
-constexpr int64_t kPanel = 16;  // runs that are gathered together
+constexpr int64_t kChunkBatch = 16;  // chunks of one sequence handed to a kernel at once
+constexpr int64_t kPanel = 16;       // runs that are gathered together
 
 // Where in memory element `index` of a sequence lies, and how many of the following elements lie
 // at the innermost stride.
@@ -35,9 +35,7 @@ struct Cursor {
       offset += place[d] * dims.strides[d];
     }
   }
-  int64_t run() const {
-    return dims.ndim == 0 ? 1 : dims.sizes[dims.ndim - 1] - place[dims.ndim - 1];
-  }
+  int64_t run() const { return dims.ndim == 0 ? 1 : dims.sizes[dims.ndim - 1] - place[dims.ndim - 1]; }
   // Whole runs from here to the end of the next outer dim; 0 in the middle of a run.
   int64_t runs() const {
     const int d = dims.ndim - 1;
@@ -79,8 +77,7 @@ class Runner {
     if (outputs_ == 0) return;
     if (groups_ > 1) return run_groups();
     // Small blocks share a piece.
-    const int64_t per_piece =
-        std::max<int64_t>(1, kPieceElements / (width_ * std::max<int64_t>(1, n_)));
+    const int64_t per_piece = std::max<int64_t>(1, kPieceElements / (width_ * std::max<int64_t>(1, n_)));
     const bool small = outputs_ * std::max<int64_t>(1, n_) <= kPieceElements / 2;
     const int64_t pieces = small ? 1 : ceil_divide(units_, per_piece);
     const int64_t share = small ? units_ : per_piece;
@@ -108,8 +105,7 @@ class Runner {
       if (stride != 0 && (nearest < 0 || stride < magnitude(kept.strides[nearest]))) nearest = d;
       if (longest < 0 || kept.sizes[d] > kept.sizes[longest]) longest = d;
     }
-    by_columns_ =
-        nearest >= 0 && n_ > 0 && magnitude(kept.strides[nearest]) < magnitude(inner_stride_);
+    by_columns_ = nearest >= 0 && n_ > 0 && magnitude(kept.strides[nearest]) < magnitude(inner_stride_);
     block_dim_ = by_columns_ ? nearest : longest;
     block_stride_ = block_dim_ < 0 ? 0 : kept.strides[block_dim_];
     block_out_stride_ = block_dim_ < 0 ? 1 : out_strides_[block_dim_];
@@ -128,18 +124,16 @@ class Runner {
     while (group_ * kChunk * width_ < kPieceElements) group_ *= 2;
     groups_ = ceil_divide(chunks_, group_);
     const int64_t run = plan_.reduced.ndim < 2 ? 0 : plan_.reduced.sizes[plan_.reduced.ndim - 1];
-    sequence_is_transposed_ =
-        !by_columns_ && run > 1 && run * 4 <= kPieceElements &&
-        magnitude(plan_.reduced.strides[plan_.reduced.ndim - 2]) < magnitude(inner_stride_);
-    row_reads_in_place_ = !plan_.needs_convert && plan_.reduced.ndim <= 1 &&
-                          (inner_stride_ == plan_.compute_size || n_ <= 1);
+    sequence_is_transposed_ = !by_columns_ && run > 1 && run * 4 <= kPieceElements &&
+                              magnitude(plan_.reduced.strides[plan_.reduced.ndim - 2]) < magnitude(inner_stride_);
+    row_reads_in_place_ =
+        !plan_.needs_convert && plan_.reduced.ndim <= 1 && (inner_stride_ == plan_.compute_size || n_ <= 1);
   }
 
   Block block(int64_t unit) const {
     const int64_t first = unit % blocks_ * width_;
     int64_t rest = unit / blocks_;
-    Block block{plan_.data + first * block_stride_, first * block_out_stride_,
-                std::min(width_, block_size_ - first)};
+    Block block{plan_.data + first * block_stride_, first * block_out_stride_, std::min(width_, block_size_ - first)};
     for (int d = plan_.kept.ndim - 1; d >= 0; --d) {
       if (d == block_dim_) continue;
       const int64_t place = rest % plan_.kept.sizes[d];
@@ -150,11 +144,11 @@ class Runner {
     return block;
   }
 
-  void finish(const Finish& with, const void* accumulators, const Block& block, int64_t from,
-              int64_t count, void* out) const {
+  void finish(const Finish& with, const void* accumulators, const Block& block, int64_t from, int64_t count,
+              void* out) const {
     const int64_t place = block.out + from * block_out_stride_;
-    with.loop(with, accumulators, count, static_cast<char*>(out) + place * with.out_size,
-              block_out_stride_, plan_.out_index ? plan_.out_index + place : nullptr);
+    with.loop(with, accumulators, count, static_cast<char*>(out) + place * with.out_size, block_out_stride_,
+              plan_.out_index ? plan_.out_index + place : nullptr);
   }
 
   // A unit whose outputs need no more than one group.
@@ -170,8 +164,7 @@ class Runner {
       reduce_chunks(*plan_.kernel, part, 0, chunks_, nullptr, accumulators);
       if (plan_.around != nullptr) {
         divide_by_n(accumulators, part.width, means);
-        if (plan_.mean_out)
-          finish(plan_.finish_mean, means, whole, from, part.width, plan_.mean_out);
+        if (plan_.mean_out) finish(plan_.finish_mean, means, whole, from, part.width, plan_.mean_out);
         if (plan_.out == nullptr) continue;
         reduce_chunks(*plan_.around, part, 0, chunks_, means, accumulators);
       }
@@ -188,8 +181,7 @@ class Runner {
       for (int64_t unit = 0; unit < units_; ++unit) {
         const Block whole = block(unit);
         char* mean = means.get() + unit * width_ * plan_.compute_size;
-        divide_by_n(results.get() + unit * width_ * plan_.kernel->accumulator_size, whole.width,
-                    mean);
+        divide_by_n(results.get() + unit * width_ * plan_.kernel->accumulator_size, whole.width, mean);
         if (plan_.mean_out) finish(plan_.finish_mean, mean, whole, 0, whole.width, plan_.mean_out);
       }
       if (plan_.out == nullptr) return;
@@ -208,15 +200,14 @@ class Runner {
     parallel(units_ * groups_, [&](int64_t piece) {
       const int64_t unit = piece / groups_, group = piece % groups_;
       const char* center = centers ? centers + unit * width_ * plan_.compute_size : nullptr;
-      reduce_chunks(kernel, block(unit), group * group_, std::min(chunks_, (group + 1) * group_),
-                    center, partial.get() + piece * bytes);
+      reduce_chunks(kernel, block(unit), group * group_, std::min(chunks_, (group + 1) * group_), center,
+                    partial.get() + piece * bytes);
     });
     for (int64_t unit = 0; unit < units_; ++unit) {
       const char* groups = partial.get() + unit * groups_ * bytes;
-      fold_in_order(kernel, groups_, block(unit).width, results + unit * bytes,
-                    [&](int64_t group, char* to) {
-                      std::memcpy(to, groups + group * bytes, static_cast<size_t>(bytes));
-                    });
+      fold_in_order(kernel, groups_, block(unit).width, results + unit * bytes, [&](int64_t group, char* to) {
+        std::memcpy(to, groups + group * bytes, static_cast<size_t>(bytes));
+      });
     }
   }
 
@@ -227,16 +218,14 @@ class Runner {
       }
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        static_cast<double*>(means)[i] =
-            static_cast<const double*>(sums)[i] / static_cast<double>(n_);
+        static_cast<double*>(means)[i] = static_cast<const double*>(sums)[i] / static_cast<double>(n_);
       }
     }
   }
 
   // Rule 4 of the fixed tree, for `width` trees at once. leaf(i, to) writes leaf i.
   template <class Leaf>
-  static void fold_in_order(const TreeKernel& kernel, int64_t leaves, int64_t width, char* result,
-                            Leaf leaf) {
+  static void fold_in_order(const TreeKernel& kernel, int64_t leaves, int64_t width, char* result, Leaf leaf) {
     if (leaves == 1) return leaf(0, result);
     const int64_t bytes = width * kernel.accumulator_size;
     int levels = 1;
@@ -257,8 +246,8 @@ class Runner {
     std::memcpy(result, stack.get(), static_cast<size_t>(bytes));
   }
 
-  void reduce_chunks(const TreeKernel& kernel, const Block& block, int64_t begin, int64_t end,
-                     const char* center, char* accumulators) const {
+  void reduce_chunks(const TreeKernel& kernel, const Block& block, int64_t begin, int64_t end, const char* center,
+                     char* accumulators) const {
     if (sequence_is_transposed_ && end - begin > 1) {
       // A panel spans many chunks: all of them are gathered first.
       const int64_t first = begin * kChunk, count = std::min(n_, end * kChunk) - first;
@@ -266,8 +255,8 @@ class Runner {
       gather(block.data, first, count, gathered.get());
       return fold_in_order(kernel, end - begin, 1, accumulators, [&](int64_t i, char* to) {
         const int64_t from = i * kChunk;
-        kernel.rows(gathered.get() + from * plan_.compute_size, 0, 1,
-                    std::min<int64_t>(kChunk, count - from), center, first + from, 0, to);
+        kernel.rows(gathered.get() + from * plan_.compute_size, 0, 1, std::min<int64_t>(kChunk, count - from), center,
+                    first + from, 0, to);
       });
     }
     if (row_reads_in_place_ && block.width == 1 && end - begin > 1) {
@@ -279,8 +268,7 @@ class Runner {
       if (by_columns_) {
         chunk_by_columns(kernel, block, first, n, center, to);
       } else if (row_reads_in_place_) {
-        kernel.rows(block.data + first * inner_stride_, block_stride_, block.width, n, center,
-                    first, 0, to);
+        kernel.rows(block.data + first * inner_stride_, block_stride_, block.width, n, center, first, 0, to);
       } else {
         chunk_by_rows(kernel, block, first, n, center, to);
       }
@@ -289,14 +277,13 @@ class Runner {
 
   // Several chunks of one sequence are rows to the kernel, so that it is called once for many. Each
   // full batch is a perfect tree of its own.
-  void chunks_in_place(const TreeKernel& kernel, const char* data, int64_t begin, int64_t end,
-                       const char* center, char* accumulators) const {
+  void chunks_in_place(const TreeKernel& kernel, const char* data, int64_t begin, int64_t end, const char* center,
+                       char* accumulators) const {
     const int64_t batches = ceil_divide(end - begin, kChunkBatch);
     alignas(64) char centers[kChunkBatch * 8];
     if (center != nullptr) {
       for (int64_t i = 0; i < kChunkBatch; ++i) {
-        std::memcpy(centers + i * plan_.compute_size, center,
-                    static_cast<size_t>(plan_.compute_size));
+        std::memcpy(centers + i * plan_.compute_size, center, static_cast<size_t>(plan_.compute_size));
       }
     }
     fold_in_order(kernel, batches, 1, accumulators, [&](int64_t batch, char* to) {
@@ -329,25 +316,23 @@ class Runner {
   }
 
   // Copies rows to a buffer in the compute type, as many at a time as it holds.
-  void chunk_by_rows(const TreeKernel& kernel, const Block& block, int64_t first, int64_t n,
-                     const char* center, char* accumulators) const {
+  void chunk_by_rows(const TreeKernel& kernel, const Block& block, int64_t first, int64_t n, const char* center,
+                     char* accumulators) const {
     alignas(64) char buffer[kChunk * kMaxAccumulator];
     const int64_t row_bytes = n * plan_.compute_size;
     const int64_t batch = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, n));
-    const bool dense = plan_.reduced.ndim <= 1 && inner_stride_ == plan_.in_size &&
-                       block_stride_ == n * plan_.in_size && n == n_;
+    const bool dense =
+        plan_.reduced.ndim <= 1 && inner_stride_ == plan_.in_size && block_stride_ == n * plan_.in_size && n == n_;
     for (int64_t row = 0; row < block.width; row += batch) {
       const int64_t rows = std::min(batch, block.width - row);
       const char* data = block.data + row * block_stride_;
       if (dense) {
         plan_.convert(data, plan_.in_size, rows * n, buffer);
       } else {
-        for (int64_t r = 0; r < rows; ++r) {
-          gather(data + r * block_stride_, first, n, buffer + r * row_bytes);
-        }
+        for (int64_t r = 0; r < rows; ++r) { gather(data + r * block_stride_, first, n, buffer + r * row_bytes); }
       }
-      kernel.rows(buffer, row_bytes, rows, n, center ? center + row * plan_.compute_size : nullptr,
-                  first, 0, accumulators + row * kernel.accumulator_size);
+      kernel.rows(buffer, row_bytes, rows, n, center ? center + row * plan_.compute_size : nullptr, first, 0,
+                  accumulators + row * kernel.accumulator_size);
     }
   }
 
@@ -390,17 +375,15 @@ class Runner {
     alignas(64) T tile[kPanel][kPanel];
     for (int64_t i = 0; i < run; i += kPanel) {
       const int64_t depth = std::min(kPanel, run - i);
-      for (int64_t k = 0; k < depth; ++k) {
-        plan_.convert(data + (i + k) * inner_stride_, across, runs, tile[k]);
-      }
+      for (int64_t k = 0; k < depth; ++k) { plan_.convert(data + (i + k) * inner_stride_, across, runs, tile[k]); }
       for (int64_t r = 0; r < runs; ++r) {
         for (int64_t k = 0; k < depth; ++k) out[r * run + i + k] = tile[k][r];
       }
     }
   }
 
-  void chunk_by_columns(const TreeKernel& kernel, const Block& block, int64_t first, int64_t n,
-                        const char* center, char* accumulators) const {
+  void chunk_by_columns(const TreeKernel& kernel, const Block& block, int64_t first, int64_t n, const char* center,
+                        char* accumulators) const {
     alignas(64) char lanes[kLaneBytes];
     const int64_t width = block.width;
     const bool in_place = !plan_.needs_convert && block_stride_ == plan_.compute_size;
@@ -420,16 +403,15 @@ class Runner {
     kernel.columns_end(lanes, width, n, first, accumulators);
   }
 
-  void columns_by_copy(const TreeKernel& kernel, char* lanes, int64_t width, const char* data,
-                       int64_t rows, int64_t first_row, const char* center) const {
+  void columns_by_copy(const TreeKernel& kernel, char* lanes, int64_t width, const char* data, int64_t rows,
+                       int64_t first_row, const char* center) const {
     alignas(64) char buffer[kChunk * kMaxAccumulator];
     const int64_t row_bytes = width * plan_.compute_size;
     const int64_t batch = std::min<int64_t>(kLanes, std::max<int64_t>(1, kChunk / width));
     for (int64_t row = 0; row < rows; row += batch) {
       const int64_t count = std::min(batch, rows - row);
       for (int64_t r = 0; r < count; ++r) {
-        plan_.convert(data + (row + r) * inner_stride_, block_stride_, width,
-                      buffer + r * row_bytes);
+        plan_.convert(data + (row + r) * inner_stride_, block_stride_, width, buffer + r * row_bytes);
       }
       kernel.columns(lanes, width, buffer, row_bytes, count, first_row + row, center);
     }

@@ -11,8 +11,8 @@ namespace weft::cpu {
 
 // Turns accumulators into results. `stride` counts elements of the output.
 struct Finish {
-  using Loop = void (*)(const Finish& finish, const void* accumulators, int64_t count, void* out,
-                        int64_t stride, int64_t* index);
+  using Loop = void (*)(const Finish& finish, const void* accumulators, int64_t count, void* out, int64_t stride,
+                        int64_t* index);
   Loop loop;
   int out_size;
   int64_t n;       // elements per sequence

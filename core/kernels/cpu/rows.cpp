@@ -48,19 +48,16 @@ template <class Body> void with_rows(DType type, const void* rows, Body&& body) 
 void order_rows(DType type, const void* rows, int64_t count, int64_t width, int64_t* order) {
   std::iota(order, order + count, int64_t{0});
   with_rows(type, rows, [&](const auto* first) {
-    std::stable_sort(order, order + count, [&](int64_t a, int64_t b) {
-      return row_less(first + a * width, first + b * width, width);
-    });
+    std::stable_sort(order, order + count,
+                     [&](int64_t a, int64_t b) { return row_less(first + a * width, first + b * width, width); });
   });
 }
 
-int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order,
-                   int64_t* group) {
+int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order, int64_t* group) {
   int64_t groups = 0;
   with_rows(type, rows, [&](const auto* first) {
     for (int64_t i = 0; i < count; ++i) {
-      const bool same =
-          i > 0 && rows_equal(first + order[i - 1] * width, first + order[i] * width, width);
+      const bool same = i > 0 && rows_equal(first + order[i - 1] * width, first + order[i] * width, width);
       groups += !same;
       group[i] = groups - 1;
     }

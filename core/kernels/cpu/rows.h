@@ -13,7 +13,6 @@ void order_rows(DType type, const void* rows, int64_t count, int64_t width, int6
 
 // Groups equal rows that follow one another in `order`: group[i] is the group of the row that
 // stands at place i. Returns the number of groups. NaN equals nothing.
-int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order,
-                   int64_t* group);
+int64_t group_rows(DType type, const void* rows, int64_t count, int64_t width, const int64_t* order, int64_t* group);
 
 }  // namespace weft::cpu

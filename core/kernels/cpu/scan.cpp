@@ -24,8 +24,7 @@ int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Scanner {
  public:
-  Scanner(const ScanKernel& kernel, Compute compute, DType in, DType out, const Strided& x,
-          const Strided& y, int dim)
+  Scanner(const ScanKernel& kernel, Compute compute, DType in, DType out, const Strided& x, const Strided& y, int dim)
       : kernel_(kernel),
         lines_({&x, &y}, dim),
         size_(size_of(compute)),
@@ -39,9 +38,7 @@ class Scanner {
     const bool neighbours_are_closer =
         lines_.ndim > 0 && magnitude(lines_.neighbour_stride(1)) < magnitude(lines_.step[1]);
     if (neighbours_are_closer && lines_.neighbours(0) >= 4) return run_across();
-    if (lines_.count == 1 && lines_.length >= 4 * kPieceElements && num_threads() > 1) {
-      return run_one_line();
-    }
+    if (lines_.count == 1 && lines_.length >= 4 * kPieceElements && num_threads() > 1) { return run_one_line(); }
     const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines_.length);
     parallel(ceil_divide(lines_.count, per_piece), [&](int64_t piece) {
       const int64_t end = std::min(lines_.count, (piece + 1) * per_piece);
@@ -97,8 +94,8 @@ class Scanner {
     }
     parallel(pieces, [&](int64_t piece) {
       const int64_t first = piece * kPieceElements;
-      along(x + first * lines_.step[0], lines_.line(1, 0) + first * lines_.step[1],
-            std::min(kPieceElements, n - first), totals.get() + first / kSegment * size_);
+      along(x + first * lines_.step[0], lines_.line(1, 0) + first * lines_.step[1], std::min(kPieceElements, n - first),
+            totals.get() + first / kSegment * size_);
     });
   }
 
@@ -184,8 +181,7 @@ void extremes_of_lines(Extreme kind, const Lines<3>& lines, int64_t first) {
 
 template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
   constexpr int kTogether = 16;
-  const bool neighbours_are_closer =
-      lines.ndim > 0 && magnitude(lines.neighbour_stride(1)) < magnitude(lines.step[1]);
+  const bool neighbours_are_closer = lines.ndim > 0 && magnitude(lines.neighbour_stride(1)) < magnitude(lines.step[1]);
   const int64_t together = neighbours_are_closer ? kTogether : 1;
   const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines.length);
   parallel(ceil_divide(lines.count, per_piece), [&](int64_t piece) {
@@ -207,13 +203,11 @@ template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
 void scan(Scan kind, DType in, DType out, Strided x, Strided y, int dim) {
   const DType wider = in > out ? in : out;
   const Compute compute = is_integral(wider) ? Compute::Int64 : compute_of(wider);
-  const ScanKernel& kernel =
-      scan_table().kernels[static_cast<int>(kind)][static_cast<int>(compute)];
+  const ScanKernel& kernel = scan_table().kernels[static_cast<int>(kind)][static_cast<int>(compute)];
   Scanner(kernel, compute, in, out, x, y, dim).run();
 }
 
-void running_extreme(Extreme kind, DType type, Strided x, Strided values, Strided indices,
-                     int dim) {
+void running_extreme(Extreme kind, DType type, Strided x, Strided values, Strided indices, int dim) {
   const Lines<3> lines({&x, &values, &indices}, dim);
   if (lines.count == 0 || lines.length == 0) return;
   switch (type) {

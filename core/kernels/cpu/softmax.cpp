@@ -40,8 +40,7 @@ void load_interleaved(const Operand& from, const char* x, int64_t lines, int64_t
     for (int64_t i = 0; i < n; i += kTile) {
       const int64_t depth = std::min(kTile, n - i);
       const char* corner = x + first * from.neighbour + i * from.step;
-      for (int64_t k = 0; k < depth; ++k)
-        from.load(corner + k * from.step, from.neighbour, width, tile[k]);
+      for (int64_t k = 0; k < depth; ++k) from.load(corner + k * from.step, from.neighbour, width, tile[k]);
       for (int64_t r = 0; r < width; ++r) {
         for (int64_t k = 0; k < depth; ++k) rows[(first + r) * n + i + k] = tile[k][r];
       }
@@ -60,8 +59,7 @@ void store_interleaved(const Operand& to, const T* rows, int64_t lines, int64_t 
         for (int64_t k = 0; k < depth; ++k) tile[k][r] = rows[(first + r) * n + i + k];
       }
       char* corner = y + first * to.neighbour + i * to.step;
-      for (int64_t k = 0; k < depth; ++k)
-        to.store(tile[k], width, corner + k * to.step, to.neighbour);
+      for (int64_t k = 0; k < depth; ++k) to.store(tile[k], width, corner + k * to.step, to.neighbour);
     }
   }
 }
@@ -71,20 +69,15 @@ void load_rows(const Operand& from, const char* x, int64_t lines, int64_t n, cha
     if (from.size == 4) return load_interleaved(from, x, lines, n, reinterpret_cast<float*>(rows));
     return load_interleaved(from, x, lines, n, reinterpret_cast<double*>(rows));
   }
-  for (int64_t r = 0; r < lines; ++r) {
-    from.load(x + r * from.neighbour, from.step, n, rows + r * n * from.size);
-  }
+  for (int64_t r = 0; r < lines; ++r) { from.load(x + r * from.neighbour, from.step, n, rows + r * n * from.size); }
 }
 
 void store_rows(const Operand& to, const char* rows, int64_t lines, int64_t n, char* y) {
   if (to.lines_are_interleaved()) {
-    if (to.size == 4)
-      return store_interleaved(to, reinterpret_cast<const float*>(rows), lines, n, y);
+    if (to.size == 4) return store_interleaved(to, reinterpret_cast<const float*>(rows), lines, n, y);
     return store_interleaved(to, reinterpret_cast<const double*>(rows), lines, n, y);
   }
-  for (int64_t r = 0; r < lines; ++r) {
-    to.store(rows + r * n * to.size, n, y + r * to.neighbour, to.step);
-  }
+  for (int64_t r = 0; r < lines; ++r) { to.store(rows + r * n * to.size, n, y + r * to.neighbour, to.step); }
 }
 
 Compute compute_of_both(DType in, DType out) {
@@ -105,8 +98,8 @@ const SoftmaxColumns& column_loops(Compute compute) {
 // need be; by_columns(columns of each operand, lines) is used where elements of neighbouring lines
 // are neighbours in all operands.
 template <int count, class ByRows, class ByColumns>
-void for_all_lines(const Lines<count>& lines, const DType (&types)[count], Compute compute,
-                   int64_t result_length, ByRows by_rows, ByColumns by_columns) {
+void for_all_lines(const Lines<count>& lines, const DType (&types)[count], Compute compute, int64_t result_length,
+                   ByRows by_rows, ByColumns by_columns) {
   if (lines.count == 0 || lines.length == 0) return;
   const int64_t n = lines.length;
   Operand operands[count];
@@ -120,13 +113,12 @@ void for_all_lines(const Lines<count>& lines, const DType (&types)[count], Compu
     o.size = size_of(compute);
     o.is_compute = is_stored_as(types[t], compute);
     const bool one_row = t == count - 1 && result_length == 1;
-    all_are_columns = all_are_columns && o.is_compute && o.neighbour == o.size &&
-                      (one_row || o.lines_are_interleaved());
+    all_are_columns =
+        all_are_columns && o.is_compute && o.neighbour == o.size && (one_row || o.lines_are_interleaved());
   }
   const int64_t inner = lines.neighbours(0);
-  const int64_t width = all_are_columns
-                            ? std::min(inner, kSoftmaxColumns)
-                            : std::min(inner, std::max<int64_t>(kTile, kPieceElements / n));
+  const int64_t width = all_are_columns ? std::min(inner, kSoftmaxColumns)
+                                        : std::min(inner, std::max<int64_t>(kTile, kPieceElements / n));
   const int64_t blocks = (inner + width - 1) / width;
   const int64_t units = lines.count / inner * blocks;
   const int64_t per_piece = std::max<int64_t>(1, kPieceElements / (n * width));
@@ -150,16 +142,13 @@ void for_all_lines(const Lines<count>& lines, const DType (&types)[count], Compu
         rows[t] = lines.line(t, line);
         in_place[t] = operands[t].lies_in_rows(number, length);
         if (in_place[t]) continue;
-        if (!buffers[t]) {
-          buffers[t].reset(new char[static_cast<size_t>(width * length * operands[t].size)]);
-        }
+        if (!buffers[t]) { buffers[t].reset(new char[static_cast<size_t>(width * length * operands[t].size)]); }
         if (t < count - 1) load_rows(operands[t], rows[t], number, length, buffers[t].get());
         rows[t] = buffers[t].get();
       }
       by_rows(rows, number);
       if (!in_place[count - 1]) {
-        store_rows(operands[count - 1], rows[count - 1], number, result_length,
-                   lines.line(count - 1, line));
+        store_rows(operands[count - 1], rows[count - 1], number, result_length, lines.line(count - 1, line));
       }
     }
   });
@@ -176,13 +165,11 @@ void softmax(Softmax kind, DType in, DType out, Strided x, Strided y, int dim) {
   const Lines<2> lines({&x, &y}, dim);
   const int64_t n = lines.length;
   for_all_lines<2>(
-      lines, {in, out}, compute, n,
-      [&](char* const* all, int64_t count) { by_rows(all[0], all[1], count, n); },
+      lines, {in, out}, compute, n, [&](char* const* all, int64_t count) { by_rows(all[0], all[1], count, n); },
       [&](const Columns* all, int64_t count) { by_columns(all[0], all[1], n, count); });
 }
 
-void softmax_backward(Softmax kind, DType in, DType out, Strided grad, Strided y, Strided grad_x,
-                      int dim) {
+void softmax_backward(Softmax kind, DType in, DType out, Strided grad, Strided y, Strided grad_x, int dim) {
   const Compute compute = compute_of_both(in, out);
   const SoftmaxRows& rows = row_loops(compute);
   const SoftmaxColumns& columns = column_loops(compute);

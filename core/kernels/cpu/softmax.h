@@ -16,8 +16,7 @@ void softmax(Softmax kind, DType in, DType out, Strided x, Strided y, int dim);
 
 // From the gradient and the result y of softmax: y (g - sum(g y)), or g - exp(y) sum(g).
 // grad_x may be grad if the types and strides are the same. grad and y have one type.
-void softmax_backward(Softmax kind, DType in, DType out, Strided grad, Strided y, Strided grad_x,
-                      int dim);
+void softmax_backward(Softmax kind, DType in, DType out, Strided grad, Strided y, Strided grad_x, int dim);
 
 // y has size 1 along dim. Lines must not be empty.
 void log_sum_exp(DType in, DType out, Strided x, Strided y, int dim);

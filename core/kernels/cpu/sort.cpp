@@ -56,8 +56,7 @@ void write_entries(const Lines<3>& lines, int64_t line, const Entry* entries, in
   if (lines.data[kValues] != nullptr) {
     char* to = lines.line(kValues, line);
     for (int64_t i = 0; i < n; ++i, to += lines.step[kValues]) {
-      *reinterpret_cast<T*>(to) =
-          *reinterpret_cast<const T*>(x + entries[i].place() * lines.step[kX]);
+      *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(x + entries[i].place() * lines.step[kX]);
     }
   }
   if (lines.data[kIndices] != nullptr) {
@@ -72,8 +71,7 @@ void write_entries(const Lines<3>& lines, int64_t line, const Entry* entries, in
 template <class Entry, class Body>
 void for_each_line(const Lines<3>& lines, int64_t room, Body body) {
   if (lines.count == 0) return;
-  const int64_t per_piece =
-      std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, lines.length));
+  const int64_t per_piece = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, lines.length));
   parallel((lines.count + per_piece - 1) / per_piece, [&](int64_t piece) {
     constexpr int64_t kOnStack = 256;
     Entry few[kOnStack];
@@ -88,8 +86,8 @@ void for_each_line(const Lines<3>& lines, int64_t room, Body body) {
 // The k smallest of a long line without making entries of all of it: candidates that beat the
 // worst of the best k so far are collected, and sifted whenever the buffer is full.
 template <class T, class Entry>
-int64_t collect_smallest(const char* x, int64_t step, int64_t n, int64_t k, bool descending,
-                         Entry* entries, int64_t room) {
+int64_t collect_smallest(const char* x, int64_t step, int64_t n, int64_t k, bool descending, Entry* entries,
+                         int64_t room) {
   using KeyType = typename Key<T>::Type;
   const KeyType flip = descending ? ~KeyType{0} : KeyType{0};
   KeyType bound = ~KeyType{0};
@@ -142,45 +140,43 @@ template <class T>
 void median_of_type(bool ignore_nan, const Lines<3>& lines) {
   with_entry<T>(lines.length, [&](auto entry) {
     using Entry = decltype(entry);
-    for_each_line<Entry>(
-        lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
-          const char* x = lines.line(kX, line);
-          int64_t n = lines.length, nans = 0, first_nan = 0;
-          for (int64_t i = n - 1; i >= 0; --i) {
-            if (!is_nan_element(*reinterpret_cast<const T*>(x + i * lines.step[kX]))) continue;
-            first_nan = i;
-            ++nans;
-          }
-          if (nans > 0 && (!ignore_nan || nans == n)) {
-            entries[0] = Entry::make(0, first_nan);
-            return write_entries<T>(lines, line, entries, 1);
-          }
-          read_entries<T>(x, lines.step[kX], n, false, entries);
-          write_rank<T>(lines, line, entries, n,
-                        (n - nans - 1) / 2);  // NaNs have the highest ranks
-        });
+    for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
+      const char* x = lines.line(kX, line);
+      int64_t n = lines.length, nans = 0, first_nan = 0;
+      for (int64_t i = n - 1; i >= 0; --i) {
+        if (!is_nan_element(*reinterpret_cast<const T*>(x + i * lines.step[kX]))) continue;
+        first_nan = i;
+        ++nans;
+      }
+      if (nans > 0 && (!ignore_nan || nans == n)) {
+        entries[0] = Entry::make(0, first_nan);
+        return write_entries<T>(lines, line, entries, 1);
+      }
+      read_entries<T>(x, lines.step[kX], n, false, entries);
+      write_rank<T>(lines, line, entries, n,
+                    (n - nans - 1) / 2);  // NaNs have the highest ranks
+    });
   });
 }
 
 template <class T> void mode_of_type(const Lines<3>& lines) {
   with_entry<T>(lines.length, [&](auto entry) {
     using Entry = decltype(entry);
-    for_each_line<Entry>(lines, lines.length,
-                         [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
-                           const int64_t n = lines.length;
-                           read_entries<T>(lines.line(kX, line), lines.step[kX], n, false, entries);
-                           sort_entries<Entry, kKeyBits<T, Entry>>(entries, n, spare);
-                           int64_t best = 0, best_length = 0, begin = 0;
-                           for (int64_t i = 1; i <= n; ++i) {
-                             if (i < n && entries[i].key() == entries[begin].key()) continue;
-                             if (i - begin > best_length) {
-                               best_length = i - begin;
-                               best = i - 1;
-                             }
-                             begin = i;
-                           }
-                           write_entries<T>(lines, line, entries + best, 1);
-                         });
+    for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
+      const int64_t n = lines.length;
+      read_entries<T>(lines.line(kX, line), lines.step[kX], n, false, entries);
+      sort_entries<Entry, kKeyBits<T, Entry>>(entries, n, spare);
+      int64_t best = 0, best_length = 0, begin = 0;
+      for (int64_t i = 1; i <= n; ++i) {
+        if (i < n && entries[i].key() == entries[begin].key()) continue;
+        if (i - begin > best_length) {
+          best_length = i - begin;
+          best = i - 1;
+        }
+        begin = i;
+      }
+      write_entries<T>(lines, line, entries + best, 1);
+    });
   });
 }
 
@@ -192,19 +188,16 @@ void sort(DType type, bool descending, Strided x, Strided values, Strided indice
     using T = decltype(element);
     with_entry<T>(lines.length, [&](auto entry) {
       using Entry = decltype(entry);
-      for_each_line<Entry>(lines, lines.length,
-                           [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
-                             read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length,
-                                             descending, entries);
-                             sort_entries<Entry, kKeyBits<T, Entry>>(entries, lines.length, spare);
-                             write_entries<T>(lines, line, entries, lines.length);
-                           });
+      for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>& spare) {
+        read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, descending, entries);
+        sort_entries<Entry, kKeyBits<T, Entry>>(entries, lines.length, spare);
+        write_entries<T>(lines, line, entries, lines.length);
+      });
     });
   });
 }
 
-void topk(DType type, int64_t k, bool largest, Strided x, Strided values, Strided indices,
-          int dim) {
+void topk(DType type, int64_t k, bool largest, Strided x, Strided values, Strided indices, int dim) {
   if (k == 0) return;
   const Lines<3> lines({&x, &values, &indices}, dim);
   with_real_type(type, [&](auto element) { topk_of_type<decltype(element)>(k, largest, lines); });
@@ -216,11 +209,10 @@ void kth_value(DType type, int64_t k, Strided x, Strided values, Strided indices
     using T = decltype(element);
     with_entry<T>(lines.length, [&](auto entry) {
       using Entry = decltype(entry);
-      for_each_line<Entry>(
-          lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
-            read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, false, entries);
-            write_rank<T>(lines, line, entries, lines.length, k - 1);
-          });
+      for_each_line<Entry>(lines, lines.length, [&](int64_t line, Entry* entries, std::unique_ptr<Entry[]>&) {
+        read_entries<T>(lines.line(kX, line), lines.step[kX], lines.length, false, entries);
+        write_rank<T>(lines, line, entries, lines.length, k - 1);
+      });
     });
   });
 }
@@ -235,8 +227,7 @@ void mode(DType type, Strided x, Strided values, Strided indices, int dim) {
   with_real_type(type, [&](auto element) { mode_of_type<decltype(element)>(lines); });
 }
 
-int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inverse,
-               int64_t* counts) {
+int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
   int64_t distinct = 0;
   with_real_type(type, [&](auto element) {
     using T = decltype(element);
@@ -250,8 +241,7 @@ int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inve
       sort_entries<Entry, kKeyBits<T, Entry>>(entries.get(), n, spare);
       for (int64_t i = 0; i < n; ++i) {
         const T value = from[entries[i].place()];
-        const bool is_new =
-            i == 0 || entries[i].key() != entries[i - 1].key() || is_nan_element(value);
+        const bool is_new = i == 0 || entries[i].key() != entries[i - 1].key() || is_nan_element(value);
         if (is_new) {
           if (counts) counts[distinct] = 0;
           to[distinct++] = value;
@@ -264,8 +254,7 @@ int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inve
   return distinct;
 }
 
-int64_t unique_consecutive(DType type, const void* x, int64_t n, void* values, int64_t* inverse,
-                           int64_t* counts) {
+int64_t unique_consecutive(DType type, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
   int64_t distinct = 0;
   with_real_type(type, [&](auto element) {
     using T = decltype(element);
@@ -294,16 +283,14 @@ void argsort_keys(const uint64_t* keys, int64_t n, int64_t* order) {
   }
   const auto entries = buffer_of<ShortEntry>(n);
   std::unique_ptr<ShortEntry[]> spare;
-  for (int64_t i = 0; i < n; ++i)
-    entries[i] = ShortEntry::make(static_cast<uint32_t>(keys[i] >> 32), i);
+  for (int64_t i = 0; i < n; ++i) entries[i] = ShortEntry::make(static_cast<uint32_t>(keys[i] >> 32), i);
   sort_entries<ShortEntry, 32>(entries.get(), n, spare);
   for (int64_t begin = 0; begin < n;) {
     int64_t end = begin + 1;
     while (end < n && entries[end].key() == entries[begin].key()) ++end;
     if (end - begin > 1) {
-      std::stable_sort(entries.get() + begin, entries.get() + end, [&](ShortEntry a, ShortEntry b) {
-        return keys[a.place()] < keys[b.place()];
-      });
+      std::stable_sort(entries.get() + begin, entries.get() + end,
+                       [&](ShortEntry a, ShortEntry b) { return keys[a.place()] < keys[b.place()]; });
     }
     begin = end;
   }

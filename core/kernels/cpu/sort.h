@@ -31,12 +31,10 @@ void mode(DType type, Strided x, Strided values, Strided indices, int dim);
 // The distinct values of n contiguous elements in ascending order, and how many there are. values
 // has room for n; inverse (n: where each element's value went) and counts (room for n) may be null.
 // Every NaN is a value of its own.
-int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inverse,
-               int64_t* counts);
+int64_t unique(DType type, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts);
 
 // The same for runs of equal elements, which keep their order.
-int64_t unique_consecutive(DType type, const void* x, int64_t n, void* values, int64_t* inverse,
-                           int64_t* counts);
+int64_t unique_consecutive(DType type, const void* x, int64_t n, void* values, int64_t* inverse, int64_t* counts);
 
 // Sorts 64 bit keys: order[i] is the place of the i-th smallest; of equal ones the earlier first.
 void argsort_keys(const uint64_t* keys, int64_t n, int64_t* order);

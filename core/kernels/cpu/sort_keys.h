@@ -85,9 +85,7 @@ template <class Entry, int key_bits> void radix_sort(Entry* entries, Entry* spar
   Entry *from = entries, *to = spare;
   for (int d = 0; d < kDigits; ++d) {
     int64_t* place = counts[d];
-    const auto digit = [d](const Entry& e) {
-      return static_cast<uint64_t>(e.key()) >> (d * kDigit) & (kBuckets - 1);
-    };
+    const auto digit = [d](const Entry& e) { return static_cast<uint64_t>(e.key()) >> (d * kDigit) & (kBuckets - 1); };
     if (place[digit(from[0])] == n) continue;
     int64_t sum = 0;
     for (int b = 0; b < kBuckets; ++b) {

@@ -113,8 +113,7 @@ class Pool {
       const auto body = body_.load(std::memory_order_relaxed);
       void* const context = context_.load(std::memory_order_relaxed);
       const int64_t end = end_.load(std::memory_order_relaxed);
-      if (!claims_.compare_exchange_weak(claims, claims - 1, std::memory_order_acq_rel,
-                                         std::memory_order_acquire)) {
+      if (!claims_.compare_exchange_weak(claims, claims - 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         continue;
       }
       body(context, end - static_cast<int64_t>(static_cast<uint32_t>(claims)));
@@ -140,8 +139,7 @@ class Pool {
   static void leave_signals_to_callers() {
     sigset_t blocked;
     sigfillset(&blocked);
-    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF})
-      sigdelset(&blocked, fault);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF}) sigdelset(&blocked, fault);
     pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   }
 
@@ -164,8 +162,7 @@ int usable_cores() {
     std::set<std::string> cores;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed)) continue;
-      const std::string file =
-          "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
+      const std::string file = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
       std::string siblings;
       std::ifstream(file) >> siblings;
       cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);

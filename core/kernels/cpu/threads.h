@@ -16,8 +16,9 @@ void run_pieces(int64_t pieces, void (*body)(void* context, int64_t piece), void
 template <class Body>
 inline void parallel(int64_t pieces, Body&& body) {
   if (pieces == 1) return body(int64_t{0});
-  run_pieces(pieces, [](void* context, int64_t piece) { (*static_cast<Body*>(context))(piece); },
-             const_cast<void*>(static_cast<const void*>(&body)));
+  run_pieces(
+      pieces, [](void* context, int64_t piece) { (*static_cast<Body*>(context))(piece); },
+      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 }  // namespace weft::cpu

@@ -12,8 +12,7 @@
 
 namespace weft::cpu {
 
-using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* a, const void* b,
-                        const void* c);
+using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* a, const void* b, const void* c);
 
 inline constexpr int kItemSizes = 5;  // 1, 2, 4, 8 and 16 bytes
 constexpr int item_size_index(int item_size) { return __builtin_ctz(unsigned(item_size)); }
@@ -31,9 +30,7 @@ struct TileTable {
   void (*fill[kItemSizes])(int64_t n, void* to, const void* value);
 
   TileFn of(Elementwise e, DType t) const { return op[static_cast<int>(e)][static_cast<int>(t)]; }
-  TileFn of_cast(DType from, DType to) const {
-    return cast[static_cast<int>(from)][static_cast<int>(to)];
-  }
+  TileFn of_cast(DType from, DType to) const { return cast[static_cast<int>(from)][static_cast<int>(to)]; }
 };
 
 WEFT_ISA_TABLE(TileTable, tile_table)

@@ -40,8 +40,7 @@ template <class T> WEFT_INLINE auto multiply_add(Vector<T, kLanes<T>> a, Vector<
 // Packs `count` lines of `depth` elements into panels of `width` lines, element by element along
 // the depth; a last panel that is not full is filled up with zeros.
 template <class T, int width>
-void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int64_t depth_stride,
-          T* to) {
+void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int64_t depth_stride, T* to) {
   for (int64_t first = 0; first < count; first += width, to += width * depth) {
     const int64_t lines = smaller(width, count - first);
     const T* const panel = from + first * line_stride;
@@ -57,8 +56,7 @@ void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int6
         for (; l + 4 <= lines; l += 4) {
           const T* const four = panel + l * line_stride;
           int64_t p = 0;
-          for (; p + 4 <= depth; p += 4)
-            transpose_four(four + p, line_stride, to + p * width + l, width);
+          for (; p + 4 <= depth; p += 4) transpose_four(four + p, line_stride, to + p * width + l, width);
           for (; p < depth; ++p) {
             for (int64_t t = 0; t < 4; ++t) to[p * width + l + t] = four[t * line_stride + p];
           }
@@ -67,9 +65,7 @@ void pack(int64_t count, int64_t depth, const T* from, int64_t line_stride, int6
     }
     for (; l < width; ++l) {
       const T* const line = panel + l * line_stride;
-      for (int64_t p = 0; p < depth; ++p) {
-        to[p * width + l] = l < lines ? line[p * depth_stride] : T(0);
-      }
+      for (int64_t p = 0; p < depth; ++p) { to[p * width + l] = l < lines ? line[p * depth_stride] : T(0); }
     }
   }
 }
@@ -84,9 +80,7 @@ void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t c_row, b
     for (int v = 0; v < vectors; ++v) from_b[v] = load<V>(b + v * kLanes<T>);
     for (int r = 0; r < kTileRows; ++r) {
       const V from_a = splat<V>(a[r]);
-      for (int v = 0; v < vectors; ++v) {
-        sums[r][v] = multiply_add<T>(from_a, from_b[v], sums[r][v]);
-      }
+      for (int v = 0; v < vectors; ++v) { sums[r][v] = multiply_add<T>(from_a, from_b[v], sums[r][v]); }
     }
   }
   for (int r = 0; r < kTileRows; ++r) {
@@ -99,8 +93,8 @@ void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t c_row, b
 
 // A tile at the edge of C: computed whole, stored in part.
 template <class T>
-void multiply_edge(int64_t depth, const T* a, const T* b, T* c, int64_t c_row, bool add,
-                   int64_t rows, int64_t columns) {
+void multiply_edge(int64_t depth, const T* a, const T* b, T* c, int64_t c_row, bool add, int64_t rows,
+                   int64_t columns) {
   T whole[kTileRows * kTileColumns<T>];
   if (columns <= kLanes<T>) {
     multiply_tile<T, 1>(depth, a, b, whole, kTileColumns<T>, false);
@@ -128,12 +122,12 @@ template <class T> void multiply(const Product& x, void* scratch) {
     for (int64_t p0 = 0; p0 < x.k; p0 += kDepth) {
       const int64_t depth = smaller(kDepth, x.k - p0);
       const bool add = x.accumulate || p0 > 0;
-      pack<T, kTileColumns<T>>(columns, depth, b + p0 * x.b.row_stride + j0 * x.b.col_stride,
-                               x.b.col_stride, x.b.row_stride, packed_b);
+      pack<T, kTileColumns<T>>(columns, depth, b + p0 * x.b.row_stride + j0 * x.b.col_stride, x.b.col_stride,
+                               x.b.row_stride, packed_b);
       for (int64_t i0 = 0; i0 < x.m; i0 += kBlockRows) {
         const int64_t rows = smaller(kBlockRows, x.m - i0);
-        pack<T, kTileRows>(rows, depth, a + i0 * x.a.row_stride + p0 * x.a.col_stride,
-                           x.a.row_stride, x.a.col_stride, packed_a);
+        pack<T, kTileRows>(rows, depth, a + i0 * x.a.row_stride + p0 * x.a.col_stride, x.a.row_stride, x.a.col_stride,
+                           packed_a);
         T* const c = static_cast<T*>(x.c) + i0 * x.c_row_stride + j0;
         for (int64_t j = 0; j < columns; j += kTileColumns<T>) {
           for (int64_t i = 0; i < rows; i += kTileRows) {
@@ -143,8 +137,8 @@ template <class T> void multiply(const Product& x, void* scratch) {
             if (i + kTileRows <= rows && j + kTileColumns<T> <= columns) {
               multiply_tile<T, kTileVectors>(depth, from_a, from_b, to, x.c_row_stride, add);
             } else {
-              multiply_edge(depth, from_a, from_b, to, x.c_row_stride, add,
-                            smaller(kTileRows, rows - i), smaller(kTileColumns<T>, columns - j));
+              multiply_edge(depth, from_a, from_b, to, x.c_row_stride, add, smaller(kTileRows, rows - i),
+                            smaller(kTileColumns<T>, columns - j));
             }
           }
         }

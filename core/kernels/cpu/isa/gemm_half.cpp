@@ -21,8 +21,7 @@ template <class H> void narrow_run(int64_t n, const float* from, void* to) {
 }  // namespace
 
 const HalfConversions& half_conversions() {
-  static constexpr HalfConversions table{widen_run<Half>, widen_run<BFloat16>, narrow_run<Half>,
-                                         narrow_run<BFloat16>};
+  static constexpr HalfConversions table{widen_run<Half>, widen_run<BFloat16>, narrow_run<Half>, narrow_run<BFloat16>};
   return table;
 }
 

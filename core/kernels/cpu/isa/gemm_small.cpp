@@ -31,9 +31,7 @@ template <class T> struct Chunk {
   bool add;
 };
 
-template <class T, class V> WEFT_INLINE void put(T* c, V sum, bool add) {
-  store(c, add ? load<V>(c) + sum : sum);
-}
+template <class T, class V> WEFT_INLINE void put(T* c, V sum, bool add) { store(c, add ? load<V>(c) + sum : sum); }
 
 // ---- b's columns are adjacent: vectors run along n ----------------------------------------------
 
@@ -48,9 +46,7 @@ WEFT_INLINE void multiply_tile(const Chunk<T>& x, int64_t i, int64_t j) {
     for (int v = 0; v < vectors; ++v) from_b[v] = load<V>(b + v * lanes);
     for (int r = 0; r < rows; ++r) {
       const V from_a = splat<V>(a[r * x.a_row]);
-      for (int v = 0; v < vectors; ++v) {
-        sums[r][v] = fused<T, lanes>(from_a, from_b[v], sums[r][v]);
-      }
+      for (int v = 0; v < vectors; ++v) { sums[r][v] = fused<T, lanes>(from_a, from_b[v], sums[r][v]); }
     }
   }
   T* c = x.c + i * x.c_row + j;
@@ -98,9 +94,7 @@ WEFT_INLINE void multiply_masked_tile(const Chunk<T>& x, int64_t i, int64_t j) {
   const T* b = x.b + j;
   for (int64_t p = 0; p < x.k; ++p, a += x.a_col, b += x.b_row) {
     const V from_b = load_first(count, b);
-    for (int r = 0; r < rows; ++r) {
-      sums[r] = fused<T, lanes>(splat<V>(a[r * x.a_row]), from_b, sums[r]);
-    }
+    for (int r = 0; r < rows; ++r) { sums[r] = fused<T, lanes>(splat<V>(a[r * x.a_row]), from_b, sums[r]); }
   }
   for (int r = 0; r < rows; ++r) {
     T* const c = x.c + (i + r) * x.c_row + j;
@@ -126,8 +120,7 @@ template <class T> WEFT_INLINE void multiply_rest(const Chunk<T>& x, int64_t j) 
 
 #else
 
-template <class T, int lanes> WEFT_INLINE void multiply_rest_by_halves(const Chunk<T>& x,
-                                                                       int64_t j) {
+template <class T, int lanes> WEFT_INLINE void multiply_rest_by_halves(const Chunk<T>& x, int64_t j) {
   if ((x.n - j) & lanes) {
     multiply_strip<T, lanes, 1>(x, j);
     j += lanes;
@@ -170,9 +163,7 @@ template <class T, bool add> WEFT_INLINE void multiply_outer(const Chunk<T>& x) 
     T* const c = x.c + i * x.c_row;
     int64_t j = 0;
     for (; j + 4 * lanes <= n; j += 4 * lanes) {
-      for (int v = 0; v < 4 * lanes; v += lanes) {
-        put(c + j + v, splat<V>(from_a) * load<V>(b + j + v), add);
-      }
+      for (int v = 0; v < 4 * lanes; v += lanes) { put(c + j + v, splat<V>(from_a) * load<V>(b + j + v), add); }
     }
     for (; j + lanes <= n; j += lanes) put(c + j, splat<V>(from_a) * load<V>(b + j), add);
     for (; j < n; ++j) put(c + j, from_a * b[j], add);
@@ -189,8 +180,7 @@ WEFT_INLINE float sum_of_lanes(Vector<float, 4> v) {
 WEFT_INLINE double sum_of_lanes(Vector<double, 2> v) { return v[0] + v[1]; }
 #if defined(__AVX2__)
 WEFT_INLINE float sum_of_lanes(Vector<float, 8> v) {
-  return sum_of_lanes(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
-                      __builtin_shufflevector(v, v, 4, 5, 6, 7));
+  return sum_of_lanes(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
 WEFT_INLINE double sum_of_lanes(Vector<double, 4> v) {
   return sum_of_lanes(__builtin_shufflevector(v, v, 0, 1) + __builtin_shufflevector(v, v, 2, 3));
@@ -202,18 +192,13 @@ WEFT_INLINE float sum_of_lanes(Vector<float, 16> v) {
                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 WEFT_INLINE double sum_of_lanes(Vector<double, 8> v) {
-  return sum_of_lanes(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
-                      __builtin_shufflevector(v, v, 4, 5, 6, 7));
+  return sum_of_lanes(__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
 #endif
 
 // The lanes of several vectors, taken as one row.
-template <class V> WEFT_INLINE auto sum_of_parts(const V (&parts)[1]) {
-  return sum_of_lanes(parts[0]);
-}
-template <class V> WEFT_INLINE auto sum_of_parts(const V (&parts)[2]) {
-  return sum_of_lanes(parts[0] + parts[1]);
-}
+template <class V> WEFT_INLINE auto sum_of_parts(const V (&parts)[1]) { return sum_of_lanes(parts[0]); }
+template <class V> WEFT_INLINE auto sum_of_parts(const V (&parts)[2]) { return sum_of_lanes(parts[0] + parts[1]); }
 template <class V> WEFT_INLINE auto sum_of_parts(const V (&parts)[4]) {
   return sum_of_lanes((parts[0] + parts[2]) + (parts[1] + parts[3]));
 }
@@ -228,18 +213,14 @@ WEFT_INLINE void sums_of_parts(const Parts (&parts)[columns], T (&sums)[columns]
 WEFT_INLINE void sums_of_parts(const Vector<float, 16> (&v)[4][1], float (&sums)[4]) {
   const auto meet_8 = [](Vector<float, 16> x, Vector<float, 16> y) __attribute__((always_inline)) {
     return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
-                                   31);
+           __builtin_shufflevector(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
   };
   const auto x = meet_8(v[0][0], v[1][0]);
   const auto y = meet_8(v[2][0], v[3][0]);
-  const auto four =
-      __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-      __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  const auto two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9,
-                                                  14, 15, 12, 13);
-  const auto one =
-      two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  const auto four = __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+                    __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  const auto two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  const auto one = two + __builtin_shufflevector(two, two, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
   store(sums, __builtin_shufflevector(one, one, 0, 4, 8, 12));
 }
 #elif defined(__AVX2__)
@@ -272,9 +253,7 @@ WEFT_INLINE void dot_tile(const Chunk<T>& x, int64_t i, int64_t j) {
       for (int r = 0; r < rows; ++r) from_a[r] = load<V>(a + r * x.a_row + p + part * lanes);
       for (int s = 0; s < columns; ++s) {
         const V from_b = load<V>(b + s * x.b_col + p + part * lanes);
-        for (int r = 0; r < rows; ++r) {
-          sums[r][s][part] = fused<T, lanes>(from_a[r], from_b, sums[r][s][part]);
-        }
+        for (int r = 0; r < rows; ++r) { sums[r][s][part] = fused<T, lanes>(from_a[r], from_b, sums[r][s][part]); }
       }
     }
   }
@@ -289,9 +268,7 @@ WEFT_INLINE void dot_tile(const Chunk<T>& x, int64_t i, int64_t j) {
     }
   }
   T* const c = x.c + i * x.c_row + j;
-  for (int r = 0; r < rows; ++r) {
-    put(c + r * x.c_row, load<Vector<T, columns>>(totals[r]), x.add);
-  }
+  for (int r = 0; r < rows; ++r) { put(c + r * x.c_row, load<Vector<T, columns>>(totals[r]), x.add); }
 }
 
 template <class T, int rows> void dot_rows(const Chunk<T>& x, int64_t i) {

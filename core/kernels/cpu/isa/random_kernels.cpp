@@ -71,8 +71,7 @@ void cauchy(const uint32_t* words, int64_t n, double median, double scale, T* __
   for (int64_t i = 0; i < n; ++i) out[i] = make(unit(words, i, T()));
 }
 
-void geometric(const uint32_t* words, int64_t n, double log_failure, double,
-               double* __restrict__ out) {
+void geometric(const uint32_t* words, int64_t n, double log_failure, double, double* __restrict__ out) {
   const random::Geometric make{log_failure};
   for (int64_t i = 0; i < n; ++i) out[i] = make(unit(words, i, double()));
 }
@@ -81,8 +80,7 @@ template <class T> void exp_all(T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = math::exp(x[i]);
 }
 
-void bernoulli(const uint32_t* words, int64_t n, const double* p, bool one_p,
-               int* __restrict__ out) {
+void bernoulli(const uint32_t* words, int64_t n, const double* p, bool one_p, int* __restrict__ out) {
   if (one_p) {
     const double same = *p;
     for (int64_t i = 0; i < n; ++i) out[i] = random::succeeds(words[i], same);

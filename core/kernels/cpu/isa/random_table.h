@@ -18,8 +18,7 @@ struct RandomTable {
   void (*uniform_float)(const uint32_t* words, int64_t n, double from, double to, float* out);
   void (*uniform_double)(const uint32_t* words, int64_t n, double from, double to, double* out);
   void (*normal_float)(const uint32_t* words, int64_t n, double mean, double deviation, float* out);
-  void (*normal_double)(const uint32_t* words, int64_t n, double mean, double deviation,
-                        double* out);
+  void (*normal_double)(const uint32_t* words, int64_t n, double mean, double deviation, double* out);
   void (*exponential_float)(const uint32_t* words, int64_t n, double rate, double, float* out);
   void (*exponential_double)(const uint32_t* words, int64_t n, double rate, double, double* out);
   void (*cauchy_float)(const uint32_t* words, int64_t n, double median, double scale, float* out);

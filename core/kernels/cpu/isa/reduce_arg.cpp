@@ -33,8 +33,8 @@ template <class Order, class T> struct Arg {
     return i;
   }
 
-  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*,
-                   int64_t first, int64_t first_step, void* accumulators) {
+  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*, int64_t first,
+                   int64_t first_step, void* accumulators) {
     Found* out = static_cast<Found*>(accumulators);
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       const T* row = reinterpret_cast<const T*>(x);
@@ -53,8 +53,8 @@ template <class Order, class T> struct Arg {
     for (int64_t c = 0; c < width; ++c) place[c] = 0;
   }
 
-  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
-                      int64_t first_row, const void*) {
+  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
+                      const void*) {
     T* __restrict__ best = static_cast<T*>(lanes);
     Index* __restrict__ place = reinterpret_cast<Index*>(best + width);
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
@@ -86,8 +86,7 @@ template <class Order, class T> struct Arg {
   }
 
   static constexpr int kLanes = reduction::kLanes;
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(Found), rows, columns_begin,
-                                         columns,   columns_end,   fold};
+  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(Found), rows, columns_begin, columns, columns_end, fold};
 };
 
 template <class Order> void set_kernels(TreeKernel (&kernels)[kComputes]) {

@@ -9,8 +9,8 @@ namespace {
 using reduction::kLanes;
 
 template <class Op, class T> struct ComplexTree {
-  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*, int64_t,
-                   int64_t, void* accumulators) {
+  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void*, int64_t, int64_t,
+                   void* accumulators) {
     T* out = static_cast<T*>(accumulators);
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       T lane[kLanes];
@@ -26,8 +26,8 @@ template <class Op, class T> struct ComplexTree {
     for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
   }
 
-  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
-                      int64_t first_row, const void*) {
+  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
+                      const void*) {
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
       T* __restrict__ lane = static_cast<T*>(lanes) + (first_row + r) % kLanes * width;
       const T* __restrict__ row = reinterpret_cast<const T*>(x);
@@ -37,9 +37,7 @@ template <class Op, class T> struct ComplexTree {
 
   static void columns_end(void* lanes, int64_t width, int64_t n, int64_t, void* accumulators) {
     T* lane = static_cast<T*>(lanes);
-    for (int64_t h = reduction::lanes_in_use(n) / 2; h > 0; h /= 2) {
-      fold(lane, lane + h * width, h * width);
-    }
+    for (int64_t h = reduction::lanes_in_use(n) / 2; h > 0; h /= 2) { fold(lane, lane + h * width, h * width); }
     T* out = static_cast<T*>(accumulators);
     for (int64_t c = 0; c < width; ++c) out[c] = lane[c];
   }
@@ -50,8 +48,7 @@ template <class Op, class T> struct ComplexTree {
     for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
   }
 
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(T),   rows, columns_begin,
-                                         columns,   columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(T), rows, columns_begin, columns, columns_end, fold};
 };
 
 template <class Op> void set_kernels(TreeKernel (&kernels)[kComputes]) {

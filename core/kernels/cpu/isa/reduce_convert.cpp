@@ -11,9 +11,7 @@ template <class From, class To> void load(const char* x, int64_t stride, int64_t
     const From* __restrict__ from = reinterpret_cast<const From*>(x);
     for (int64_t i = 0; i < n; ++i) to[i] = math::cast<To>(from[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i, x += stride) {
-      to[i] = math::cast<To>(*reinterpret_cast<const From*>(x));
-    }
+    for (int64_t i = 0; i < n; ++i, x += stride) { to[i] = math::cast<To>(*reinterpret_cast<const From*>(x)); }
   }
 }
 
@@ -23,9 +21,7 @@ template <class From> void nonzero(const char* x, int64_t stride, int64_t n, voi
     const From* __restrict__ from = reinterpret_cast<const From*>(x);
     for (int64_t i = 0; i < n; ++i) to[i] = math::cast<bool>(from[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i, x += stride) {
-      to[i] = math::cast<bool>(*reinterpret_cast<const From*>(x));
-    }
+    for (int64_t i = 0; i < n; ++i, x += stride) { to[i] = math::cast<bool>(*reinterpret_cast<const From*>(x)); }
   }
 }
 
@@ -35,9 +31,7 @@ template <class From, class To> void store(const void* x, int64_t n, char* out, 
     To* __restrict__ to = reinterpret_cast<To*>(out);
     for (int64_t i = 0; i < n; ++i) to[i] = math::cast<To>(from[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i, out += stride) {
-      *reinterpret_cast<To*>(out) = math::cast<To>(from[i]);
-    }
+    for (int64_t i = 0; i < n; ++i, out += stride) { *reinterpret_cast<To*>(out) = math::cast<To>(from[i]); }
   }
 }
 

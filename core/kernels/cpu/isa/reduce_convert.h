@@ -42,12 +42,8 @@ struct ConvertTable {
   Load nonzero[kDTypes];  // 0 or 1 as Compute::Int32
   Store store[kComputes][kDTypes];
 
-  Load loads(DType from, Compute to) const {
-    return load[static_cast<int>(from)][static_cast<int>(to)];
-  }
-  Store stores(Compute from, DType to) const {
-    return store[static_cast<int>(from)][static_cast<int>(to)];
-  }
+  Load loads(DType from, Compute to) const { return load[static_cast<int>(from)][static_cast<int>(to)]; }
+  Store stores(Compute from, DType to) const { return store[static_cast<int>(from)][static_cast<int>(to)]; }
 };
 
 WEFT_ISA_TABLE(ConvertTable, convert_table)

@@ -42,13 +42,12 @@ template <class T> WEFT_FN Vector<T> load_partial(const T* p, Int64 count, Vecto
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
-    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
-                                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i mask =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     const __m256i loaded = _mm256_maskload_epi32(reinterpret_cast<const int*>(p), mask);
     return (Vector<T>)_mm256_blendv_epi8((__m256i)padding, loaded, mask);
   } else {
-    const __m256i mask =
-        _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
     const __m256i loaded = _mm256_maskload_epi64(reinterpret_cast<const long long*>(p), mask);
     return (Vector<T>)_mm256_blendv_epi8((__m256i)padding, loaded, mask);
   }

@@ -36,14 +36,13 @@ struct TreeKernel {
   int lane_size = 0;
   int accumulator_size = 0;
   // Chunks along contiguous memory: `rows` of them, n elements each, one accumulator each.
-  void (*rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center,
-               int64_t first, int64_t first_step, void* accumulators) = nullptr;
+  void (*rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center, int64_t first,
+               int64_t first_step, void* accumulators) = nullptr;
   // `width` chunks side by side, n elements each. The lanes of all columns lie in `lanes`.
   void (*columns_begin)(void* lanes, int64_t width, int64_t n) = nullptr;
-  void (*columns)(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
-                  int64_t first_row, const void* center) = nullptr;
-  void (*columns_end)(void* lanes, int64_t width, int64_t n, int64_t first,
-                      void* accumulators) = nullptr;
+  void (*columns)(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
+                  const void* center) = nullptr;
+  void (*columns_end)(void* lanes, int64_t width, int64_t n, int64_t first, void* accumulators) = nullptr;
   // earlier[i] = fold(earlier[i], later[i])
   void (*fold)(void* earlier, const void* later, int64_t count) = nullptr;
 };

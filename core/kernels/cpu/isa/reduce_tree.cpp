@@ -34,8 +34,8 @@ template <class Op, class T, class A> struct Tree {
     }
   }
 
-  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center,
-                   int64_t, int64_t, void* accumulators) {
+  static void rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center, int64_t, int64_t,
+                   void* accumulators) {
     const T* centers = static_cast<const T*>(center);
     A* out = static_cast<A*>(accumulators);
     switch (n) {
@@ -49,8 +49,7 @@ template <class Op, class T, class A> struct Tree {
       case 8: return short_rows<8>(x, row_stride, rows, centers, out);
     }
     for (int64_t r = 0; r < rows; ++r, x += row_stride) {
-      out[r] = static_cast<A>(
-          reduce_chunk<Op, T>(reinterpret_cast<const T*>(x), n, centers ? centers[r] : T{}));
+      out[r] = static_cast<A>(reduce_chunk<Op, T>(reinterpret_cast<const T*>(x), n, centers ? centers[r] : T{}));
     }
   }
 
@@ -62,12 +61,10 @@ template <class Op, class T, class A> struct Tree {
 
   // Takes `depth` rows per lane, kLanes rows apart: a lane is loaded and stored once for all.
   template <int depth>
-  WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x,
-                               int64_t row_stride, const T* center) {
+  WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x, int64_t row_stride,
+                               const T* center) {
     const T* __restrict__ row[depth];
-    for (int d = 0; d < depth; ++d) {
-      row[d] = reinterpret_cast<const T*>(x + d * kLanes * row_stride);
-    }
+    for (int d = 0; d < depth; ++d) { row[d] = reinterpret_cast<const T*>(x + d * kLanes * row_stride); }
     if (center == nullptr) {
       for (int64_t c = 0; c < width; ++c) {
         T a = lane[c];
@@ -87,8 +84,8 @@ template <class Op, class T, class A> struct Tree {
 
   // Takes whole rounds of `depth` rows per lane from row r on; returns the first row that is left.
   template <int depth>
-  static int64_t take_rounds(T* lanes, int64_t width, const char* x, int64_t row_stride, int64_t r,
-                             int64_t rows, int64_t first_row, const T* centers, bool dense) {
+  static int64_t take_rounds(T* lanes, int64_t width, const char* x, int64_t row_stride, int64_t r, int64_t rows,
+                             int64_t first_row, const T* centers, bool dense) {
     constexpr int64_t kRound = depth * kLanes;
     for (; r + kRound <= rows; r += kRound) {
       if (dense) {
@@ -103,13 +100,13 @@ template <class Op, class T, class A> struct Tree {
     return r;
   }
 
-  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows,
-                      int64_t first_row, const void* center) {
+  static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
+                      const void* center) {
     T* all = static_cast<T*>(lanes);
     const T* centers = static_cast<const T*>(center);
     // Dense rows: kLanes of them lie as their lanes do.
-    const bool dense = row_stride == width * static_cast<int64_t>(sizeof(T)) &&
-                       center == nullptr && first_row % kLanes == 0;
+    const bool dense =
+        row_stride == width * static_cast<int64_t>(sizeof(T)) && center == nullptr && first_row % kLanes == 0;
     int64_t r = 0;
     r = take_rounds<8>(all, width, x, row_stride, r, rows, first_row, centers, dense);
     r = take_rounds<4>(all, width, x, row_stride, r, rows, first_row, centers, dense);
@@ -138,8 +135,7 @@ template <class Op, class T, class A> struct Tree {
     for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
   }
 
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(A),   rows, columns_begin,
-                                         columns,   columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(A), rows, columns_begin, columns, columns_end, fold};
 };
 
 template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {
@@ -149,9 +145,7 @@ template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {
 
 ReduceTable make_table() {
   ReduceTable table = {};
-  auto at = [&](TreeOp op) -> TreeKernel(&)[kComputes] {
-    return table.kernels[static_cast<int>(op)];
-  };
+  auto at = [&](TreeOp op) -> TreeKernel(&)[kComputes] { return table.kernels[static_cast<int>(op)]; };
   constexpr int i32 = static_cast<int>(Compute::Int32), i64 = static_cast<int>(Compute::Int64);
   set_for_floats<reduction::Sum>(at(TreeOp::Sum));
   set_for_floats<reduction::Prod>(at(TreeOp::Prod));

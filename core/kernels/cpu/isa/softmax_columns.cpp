@@ -17,9 +17,7 @@ constexpr int64_t kColumns = kSoftmaxColumns;
 template <class T> WEFT_FN const T* row_of(Columns x, int64_t i) {
   return reinterpret_cast<const T*>(x.data + i * x.step);
 }
-template <class T> WEFT_FN T* row_to(Columns y, int64_t i) {
-  return reinterpret_cast<T*>(y.data + i * y.step);
-}
+template <class T> WEFT_FN T* row_to(Columns y, int64_t i) { return reinterpret_cast<T*>(y.data + i * y.step); }
 
 // The fixed tree of every column, fed row by row.
 template <class T> struct TreeOfColumns {
@@ -125,8 +123,7 @@ template <class T> struct Loops {
     }
   }
 
-  static void log_softmax_backward(Columns grad, Columns y, Columns grad_x, int64_t n,
-                                   int64_t width) {
+  static void log_softmax_backward(Columns grad, Columns y, Columns grad_x, int64_t n, int64_t width) {
     alignas(64) T sums[kColumns];
     TreeOfColumns<T> tree;
     tree.sum(n, width, sums, [&](int64_t i, T* __restrict__ lane) {
@@ -146,16 +143,13 @@ template <class T> struct Loops {
     alignas(64) T shift[kColumns], sums[kColumns];
     largest_of(x, n, width, shift);
     // Subtracting an infinity would leave NaN where the sum is an infinity.
-    for (int64_t c = 0; c < width; ++c) {
-      shift[c] = math::abs(shift[c]) == math::infinity<T>() ? T(0) : shift[c];
-    }
+    for (int64_t c = 0; c < width; ++c) { shift[c] = math::abs(shift[c]) == math::infinity<T>() ? T(0) : shift[c]; }
     sum_of_exp(x, shift, n, width, sums);
     T* to = row_to<T>(y, 0);
     for (int64_t c = 0; c < width; ++c) to[c] = shift[c] + math::log(sums[c]);
   }
 
-  static constexpr SoftmaxColumns kLoops = {softmax, log_softmax, softmax_backward,
-                                            log_softmax_backward, log_sum_exp};
+  static constexpr SoftmaxColumns kLoops = {softmax, log_softmax, softmax_backward, log_softmax_backward, log_sum_exp};
 };
 
 SoftmaxTable make_table() {

@@ -82,8 +82,7 @@ template <class T> WEFT_FN T sum_of_products(const T* a, const T* b, int64_t n) 
 #pragma GCC unroll 32
     for (int k = 0; k < lanes.kVectors; ++k) {
       const int64_t at = i + k * kWidth<T>;
-      lanes.v[k] =
-          lanes.v[k] + load_partial(a + at, n - at, zero) * load_partial(b + at, n - at, zero);
+      lanes.v[k] = lanes.v[k] + load_partial(a + at, n - at, zero) * load_partial(b + at, n - at, zero);
     }
   }
   return lanes.end();
@@ -104,13 +103,9 @@ template <class T> struct Rows {
         continue;
       }
       const int64_t batch = smaller(kChunk / n, rows - row);
-      for (int64_t r = 0; r < batch; ++r) {
-        subtract(from + r * n, row_max(from + r * n, n), difference + r * n, n);
-      }
+      for (int64_t r = 0; r < batch; ++r) { subtract(from + r * n, row_max(from + r * n, n), difference + r * n, n); }
       exp_into(difference, T(0), to, batch * n);
-      for (int64_t r = 0; r < batch; ++r) {
-        scale(to + r * n, reduce_chunk<Sum, T>(to + r * n, n, T(0)), n);
-      }
+      for (int64_t r = 0; r < batch; ++r) { scale(to + r * n, reduce_chunk<Sum, T>(to + r * n, n, T(0)), n); }
       row += batch, from += batch * n, to += batch * n;
     }
   }
@@ -128,9 +123,7 @@ template <class T> struct Rows {
         continue;
       }
       const int64_t batch = smaller(kChunk / n, rows - row);
-      for (int64_t r = 0; r < batch; ++r) {
-        subtract(from + r * n, row_max(from + r * n, n), to + r * n, n);
-      }
+      for (int64_t r = 0; r < batch; ++r) { subtract(from + r * n, row_max(from + r * n, n), to + r * n, n); }
       exp_into(to, T(0), exponentials, batch * n);
       for (int64_t r = 0; r < batch; ++r) {
         const T sum = reduce_chunk<Sum, T>(exponentials + r * n, n, T(0));
@@ -140,23 +133,19 @@ template <class T> struct Rows {
     }
   }
 
-  static void softmax_backward(const void* grad, const void* y, void* grad_x, int64_t rows,
-                               int64_t n) {
+  static void softmax_backward(const void* grad, const void* y, void* grad_x, int64_t rows, int64_t n) {
     const T* g = static_cast<const T*>(grad);
     const T* p = static_cast<const T*>(y);
     T* to = static_cast<T*>(grad_x);
     for (int64_t row = 0; row < rows; ++row, g += n, p += n, to += n) {
       ChunkSums<T> sums;
-      for (int64_t i = 0; i < n; i += kChunk) {
-        sums.push(sum_of_products(g + i, p + i, smaller(kChunk, n - i)));
-      }
+      for (int64_t i = 0; i < n; i += kChunk) { sums.push(sum_of_products(g + i, p + i, smaller(kChunk, n - i))); }
       const T sum = sums.end();
       for (int64_t i = 0; i < n; ++i) to[i] = p[i] * (g[i] - sum);
     }
   }
 
-  static void log_softmax_backward(const void* grad, const void* y, void* grad_x, int64_t rows,
-                                   int64_t n) {
+  static void log_softmax_backward(const void* grad, const void* y, void* grad_x, int64_t rows, int64_t n) {
     const T* g = static_cast<const T*>(grad);
     const T* log_p = static_cast<const T*>(y);
     T* to = static_cast<T*>(grad_x);
@@ -198,14 +187,11 @@ template <class T> struct Rows {
 
   WEFT_FN static T row_sum(const T* x, int64_t n) {
     ChunkSums<T> sums;
-    for (int64_t i = 0; i < n; i += kChunk) {
-      sums.push(reduce_chunk<Sum, T>(x + i, smaller(kChunk, n - i), T(0)));
-    }
+    for (int64_t i = 0; i < n; i += kChunk) { sums.push(reduce_chunk<Sum, T>(x + i, smaller(kChunk, n - i), T(0))); }
     return sums.end();
   }
 
-  static constexpr SoftmaxRows kLoops = {softmax, log_softmax, softmax_backward,
-                                         log_softmax_backward, log_sum_exp};
+  static constexpr SoftmaxRows kLoops = {softmax, log_softmax, softmax_backward, log_softmax_backward, log_sum_exp};
 };
 
 }  // namespace

@@ -12,8 +12,7 @@ struct SoftmaxRows {
   void (*softmax)(const void* x, void* y, int64_t rows, int64_t n);
   void (*log_softmax)(const void* x, void* y, int64_t rows, int64_t n);
   void (*softmax_backward)(const void* grad, const void* y, void* grad_x, int64_t rows, int64_t n);
-  void (*log_softmax_backward)(const void* grad, const void* y, void* grad_x, int64_t rows,
-                               int64_t n);
+  void (*log_softmax_backward)(const void* grad, const void* y, void* grad_x, int64_t rows, int64_t n);
   void (*log_sum_exp)(const void* x, void* y, int64_t rows, int64_t n);  // y: one per row
 };
 

@@ -18,16 +18,13 @@ void set_casts_from(TileFn* row) {
   ((row[static_cast<int>(to)] = cast_run<typename TypeOf<to>::type, From>), ...);
 }
 
-#define WEFT_ALL_DTYPES                                                                       \
-  DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64,           \
-      DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Complex64,      \
-      DType::Complex128
+#define WEFT_ALL_DTYPES                                                                                              \
+  DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64, DType::Float16, DType::BFloat16, \
+      DType::Float32, DType::Float64, DType::Complex64, DType::Complex128
 
 template <DType... from>
 void set_all_casts(TileTable& table) {
-  (set_casts_from<typename TypeOf<from>::type, WEFT_ALL_DTYPES>(
-       table.cast[static_cast<int>(from)]),
-   ...);
+  (set_casts_from<typename TypeOf<from>::type, WEFT_ALL_DTYPES>(table.cast[static_cast<int>(from)]), ...);
 }
 
 // Elements are moved as what they are: bytes. Item may alias everything.

@@ -86,8 +86,7 @@ void binary(const void* functor, int64_t n, void* out, const void* a, const void
 
 // A is the type of the first operand: T, or bool where it is a condition.
 template <class F, class A, class T>
-void ternary(const void* functor, int64_t n, void* out, const void* a, const void* b,
-             const void* c) {
+void ternary(const void* functor, int64_t n, void* out, const void* a, const void* b, const void* c) {
   const F f = functor_at<F>(functor);
   using In = typename Stored<T>::type;
   auto* y = static_cast<In*>(out);
@@ -100,9 +99,14 @@ void ternary(const void* functor, int64_t n, void* out, const void* a, const voi
 
 // The condition of `where` has a type of its own.
 template <class F, class T>
-struct FirstOperand { using type = T; };
-template <class F, class T> requires requires { typename F::Condition; }
-struct FirstOperand<F, T> { using type = typename F::Condition; };
+struct FirstOperand {
+  using type = T;
+};
+template <class F, class T>
+  requires requires { typename F::Condition; }
+struct FirstOperand<F, T> {
+  using type = typename F::Condition;
+};
 
 template <class F, int arity, class T>
 constexpr TileFn tile_of() {
@@ -122,10 +126,9 @@ inline void set_tiles(TileFn* row) {
       ...);
 }
 
-#define WEFT_SET_TILES(name, Functor, arity, types)                                             \
-  set_tiles<math::Functor, arity, types, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, \
-            DType::Int32, DType::Int64, DType::Float32, DType::Float64>(                       \
-      table.op[static_cast<int>(Elementwise::name)]);
+#define WEFT_SET_TILES(name, Functor, arity, types)                                                          \
+  set_tiles<math::Functor, arity, types, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::Int32, \
+            DType::Int64, DType::Float32, DType::Float64>(table.op[static_cast<int>(Elementwise::name)]);
 
 // Each file tiles_<group>.cpp defines one of these.
 void set_arithmetic(TileTable& table);
