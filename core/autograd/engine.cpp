@@ -439,8 +439,9 @@ class Pass {
   [[gnu::cold]] static void check_still_fits(Node* n, const Tensor& leaf) {
     const IntSpan sizes = n->result_sizes(0);
     if (std::ranges::equal(sizes, leaf.sizes()) && n->result(0).dtype == leaf.dtype()) return;
-    fail("a gradient of ", dtype_name(n->result(0).dtype), shape_text(sizes), " was computed for a leaf that has become ",
-         describe(leaf.get()), " since: run forward again after changing `.data`.");
+    fail("a gradient of ", dtype_name(n->result(0).dtype), shape_text(sizes),
+         " was computed for a leaf that has become ", describe(leaf.get()),
+         " since: run forward again after changing `.data`.");
   }
 
   static void run_tensor_hooks(Node* n, Tensor* grads, bool is_leaf) {

@@ -66,6 +66,7 @@ void resize_output(TensorImpl* out, IntSpan sizes) {
   }
   if (out->storage && out->storage->owner)
     fail("Trying to resize storage that is not resizable: it belongs to another library");
+  if (out->requires_grad()) fail("cannot resize variables that require grad");
   if (out->base)
     fail("an out= tensor that is a view cannot be resized from ", shape_text(out->sizes()), " to ", shape_text(sizes));
   Tensor fresh = empty(sizes, out->dtype, out->device);
