@@ -257,8 +257,7 @@ int set_data(PyObject* self, PyObject* value, void*) {
       fail("data set to a tensor that requires gradients must be floating point or complex dtype");
     }
     ensure_value(t);
-    const bool same_form =
-        from.dtype() == t->dtype && std::ranges::equal(from.sizes(), t->sizes());
+    const bool same_form = from.dtype() == t->dtype && std::ranges::equal(from.sizes(), t->sizes());
     if (!same_form && t->requires_grad() && t->grad_fn) {
       fail("the data of a tensor that was computed cannot be exchanged for data of another shape or ",
            "dtype: ", describe(t), " by ", describe(from.get()), ". Its gradient would not fit; ",
