@@ -28,7 +28,7 @@ struct ReluGrad {
 struct HardtanhGrad {
   double low, high;
   template <class T> WEFT_FN T operator()(T g, T y) const {
-    return (y <= static_cast<T>(low)) | (y >= static_cast<T>(high)) ? T(0) : g;
+    return (y > static_cast<T>(low)) & (y < static_cast<T>(high)) ? g : T(0);  // a NaN is outside
   }
 };
 

@@ -432,7 +432,7 @@ class Checker:
         (leaf, target, actual, to_ours), (torch_leaf, torch_target, expected, to_torch) = sides
         if broadcasts_input and isinstance(actual.error, RuntimeError):
             # PyTorch's own tests want a refusal here as well; some operations resize instead.
-            same(target, leaf.detach(), self.module)
+            same(target, torch_leaf.detach(), self.module)
             return
         if not self._same_outcome(actual, expected):
             same(target, torch_leaf.detach(), self.module)  # a refused write leaves it as it was

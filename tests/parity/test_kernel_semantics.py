@@ -115,7 +115,7 @@ INACCURATE_TAILS = set(
     words("gelu gelu_tanh gelu_grad gelu_tanh_grad silu silu_grad logaddexp2 sinc trigamma")
 )
 LIMITS_AT_INFINITY = set(
-    words("gelu gelu_tanh silu gelu_grad gelu_tanh_grad silu_grad elu_grad sinc")
+    words("gelu gelu_tanh silu gelu_grad gelu_tanh_grad silu_grad elu_grad sinc polygamma")
 )
 
 
@@ -133,7 +133,12 @@ def edges(dtype: str) -> np.ndarray:
     return np.array(values, dtype)
 
 
-CASES = [(name, dtype) for name in REFERENCES for dtype in tiles.dtypes_of(name)]
+CASES = [
+    (name, dtype)
+    for name in REFERENCES
+    for dtype in tiles.dtypes_of(name)
+    if (name, dtype) != ("hardtanh", "uint8")  # refused: the limits used here are negative
+]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
