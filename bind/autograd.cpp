@@ -76,13 +76,32 @@ PyObject* backward(PyObject*, PyObject* args) {
   });
 }
 
-// tensor.backward() with nothing given, without a detour through Python.
-PyObject* plain_backward(PyObject*, PyObject* tensor) {
+// Tensor.backward(). With nothing given, which is nearly always, there is no detour through Python.
+PyObject* backward_with_arguments = nullptr;
+
+PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  if (count > 0 || names) {
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), args, args + count + (names ? PyTuple_GET_SIZE(names) : 0));
+    return PyObject_Vectorcall(backward_with_arguments, all.data(), static_cast<size_t>(count) + 1, names);
+  }
   return guarded([&]() -> PyObject* {
-    const Tensor root = Tensor::share(tensor_argument(tensor));
+    const Tensor root = Tensor::share(impl_of(self));
     run_backward({.roots = {&root, 1}});
     Py_RETURN_NONE;
   });
+}
+PyMethodDef tensor_backward_method = {
+    "backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_backward)),
+    METH_FASTCALL | METH_KEYWORDS,
+    "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
+    "Adds the gradient of this tensor to the ``.grad`` of every leaf it depends on."};
+
+// _set_backward(function): what Tensor.backward() calls when it is given arguments.
+PyObject* set_backward(PyObject*, PyObject* function) {
+  Py_INCREF(function);
+  Py_XSETREF(backward_with_arguments, function);
+  Py_RETURN_NONE;
 }
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(context().grad_enabled); }
@@ -178,6 +197,9 @@ PyObject* gradient_edge(PyObject*, PyObject* tensor) {
   });
 }
 
+// Only a name for messages.
+constexpr OpTable op_out{"Out", Schema{"out=(Tensor self) -> Tensor"}};
+
 // _write_out(target, value): what out= does for an operation composed in Python.
 PyObject* write_out(PyObject*, PyObject* args) {
   PyObject *target, *value;
@@ -195,7 +217,7 @@ PyObject* write_out(PyObject*, PyObject* args) {
            dtype_name(to->dtype));
     }
     resize_output(to, from->sizes());
-    check_writable("out=", "", to, false);
+    check_writable(op_out, false, to, false);
     copy_into(Tensor::share(to), Tensor::share(from));
     note_write(to);
     Py_RETURN_NONE;
@@ -313,7 +335,7 @@ PyMethodDef functions[] = {
     {"_zeros", make_zeros, METH_VARARGS, nullptr},
     {"_write_out", write_out, METH_VARARGS, nullptr},
     {"_backward", backward, METH_VARARGS, nullptr},
-    {"_plain_backward", plain_backward, METH_O, nullptr},
+    {"_set_backward", set_backward, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are being recorded."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference, METH_NOARGS, nullptr},
@@ -359,6 +381,9 @@ TensorImpl* pack_saved(TensorImpl* t, PyObject* pack, PyObject* unpack) {
 
 bool init_autograd(PyObject* module) {
   saved_value_hooks = {pack_with_current_hooks, unpack_saved_value};
+  Ref method(PyDescr_NewMethod(tensor_type, &tensor_backward_method));
+  if (!method || PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", method.get()) < 0)
+    return false;
   return PyModule_AddFunctions(module, functions) == 0 && init_custom_functions(module);
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ._target import IS_WEFT, weft
+from ._target import IS_WEFT, weft, weft_only
 
 
 def leaf(*values: float) -> Any:
@@ -269,6 +269,23 @@ def test_inputs_argument_of_backward() -> None:
         (a * b).backward(inputs=[])
 
 
+def test_edges_stand_for_tensors() -> None:
+    x = scalar(2.0)
+    y = x * x
+    edge = weft.autograd.graph.get_gradient_edge(y)
+    assert edge.node is y.grad_fn
+    z = y * y
+    assert weft.autograd.grad(z, edge, retain_graph=True)[0].item() == 8.0
+    del y, z
+    assert weft.autograd.grad(edge, x, retain_graph=True)[0].item() == 4.0
+    weft.autograd.backward(edge, weft.tensor(3.0, dtype=weft.float64), retain_graph=True)
+    assert x.grad.item() == 12.0
+    leaf_edge = weft.autograd.graph.get_gradient_edge(x)
+    assert weft.autograd.grad(edge, leaf_edge)[0].item() == 4.0
+    with pytest.raises(RuntimeError, match="does not require"):
+        weft.autograd.graph.get_gradient_edge(weft.ones(1))
+
+
 def test_unused_inputs() -> None:
     a, b = scalar(2.0), scalar(3.0)
     with pytest.raises(RuntimeError, match="allow_unused"):
@@ -405,6 +422,49 @@ def test_the_gradient_is_not_the_callers_tensor() -> None:
     (a + b).sum().backward()
     a.grad.mul_(7)
     assert b.grad.tolist() == [1.0]
+
+
+def test_the_gradient_is_laid_out_as_its_leaf() -> None:
+    x = weft.ones(3, 4).t().requires_grad_()
+    (x * 2).backward(weft.ones(4, 3))
+    assert x.grad.stride() == (1, 4)
+    spread = weft.ones(1, 4).expand(3, 4).requires_grad_()
+    (spread * 2).sum().backward()
+    assert spread.grad.stride() == (4, 1)
+
+
+@weft_only  # PyTorch adds up gradients of the old shape
+def test_a_leaf_that_gets_another_shape() -> None:
+    x = leaf(1.0, 2.0)
+    before = x * 2
+    x.data = weft.ones(3, dtype=weft.float64)
+    with pytest.raises(RuntimeError):
+        before.sum().backward()
+    del before
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0] * 3
+    with weft.no_grad():
+        x.unsqueeze_(0)
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [[3.0] * 3]
+
+
+@weft_only  # PyTorch computes with the wrong shape and fails in backward
+def test_data_of_a_result_keeps_its_shape() -> None:
+    y = leaf(1.0, 2.0) * 2
+    y.data = y.data * 3
+    with pytest.raises(RuntimeError, match="another shape"):
+        y.data = weft.ones(3, dtype=weft.float64)
+
+
+def test_a_leaf_detached_after_its_use_gets_no_gradient() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    x.detach_()
+    y.backward()
+    assert x.grad is None
 
 
 def test_a_leaf_used_many_times() -> None:

@@ -246,6 +246,43 @@ def test_returning_an_input_gives_a_view_of_it() -> None:
     assert x.grad.tolist() == [3.0]
 
 
+def test_returned_views_must_not_be_written_to() -> None:
+    class First(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x[:1]
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return weft.cat([grad * 3, grad * 0])
+
+    x = leaf(1.0, 2.0) * 1
+    y = First.apply(x)
+    assert y._is_view()
+    assert y._base is x
+    with pytest.raises(RuntimeError, match="inside a custom Function"):
+        y.mul_(2)
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="inside a custom Function"):
+        _ = y.grad_fn
+
+
+def test_without_gradient_an_input_comes_back_as_a_view() -> None:
+    class Same(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+    x = weft.ones(2)
+    y = Same.apply(x)
+    assert y is not x
+    assert y._base is x
+    y.mul_(2)
+    assert x.tolist() == [2.0, 2.0]
+    with weft.no_grad():
+        assert not Same.apply(leaf(1.0)).requires_grad
+
+
 def test_saving_results() -> None:
     class Exp(Function):
         @staticmethod
@@ -485,6 +522,85 @@ def test_the_context_is_the_node() -> None:
 
     y = Tag.apply(leaf(1.0))
     assert y.grad_fn.tag == "kept"
+
+
+def test_attributes_of_the_node_are_those_of_the_context() -> None:
+    y = Square.apply(leaf(3.0))
+    assert y.grad_fn.needs_input_grad == (True,)
+    assert [t.tolist() for t in y.grad_fn.saved_tensors] == [[3.0]]
+    y.grad_fn.note = "mine"
+    assert y.grad_fn.note == "mine"
+    with pytest.raises(AttributeError):
+        _ = y.grad_fn.nothing
+    y.backward()
+    with pytest.raises(RuntimeError, match="freed"):
+        _ = y.grad_fn.saved_tensors
+
+
+def test_a_context_that_holds_its_result_is_collected() -> None:
+    class Keeps(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.result = x * 2
+            return ctx.result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+    y = Keeps.apply(leaf(1.0))
+    watch = weakref.ref(y)
+    del y
+    gc.collect()
+    assert watch() is None
+
+
+def test_a_function_hears_that_there_is_no_gradient() -> None:
+    seen = []
+
+    class Listens(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            seen.append(grad.tolist())
+            return grad
+
+    class Silent(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return None
+
+    x = leaf(1.0)
+    Silent.apply(Listens.apply(x) * 2).backward()
+    assert seen == [[0.0]]
+    assert x.grad.tolist() == [0.0]
+
+
+def test_vjp_is_another_name_for_backward() -> None:
+    class Named(Function):
+        @staticmethod
+        def forward(x: Any, factor: float = 3.0) -> Any:
+            return x * factor
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            _, ctx.factor = inputs
+
+        @staticmethod
+        def vjp(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.factor, None
+
+    x = leaf(1.0)
+    Named.apply(x).backward()
+    Named.apply(x, factor=4.0).backward()
+    assert x.grad.tolist() == [7.0]
 
 
 def test_several_results_and_unused_ones() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ._target import weft
+from ._target import weft, weft_only
 
 
 def leaf(*values: float) -> Any:
@@ -157,6 +157,73 @@ def test_hooks_run_for_inputs_of_grad() -> None:
     assert weft.autograd.grad((x * 1).sum(), x)[0].tolist() == [7.0]
 
 
+def test_retain_grad_follows_a_tensor_through_writes() -> None:
+    x = leaf(2.0, 3.0)
+    y = x * 3
+    y.retain_grad()
+    y.mul_(2)
+    y[0].mul_(5)
+    y.sum().backward()
+    assert y.grad.tolist() == [1.0, 1.0]
+    assert x.grad.tolist() == [30.0, 6.0]
+    base = x * 1
+    part = base[0]
+    part.retain_grad()
+    base.mul_(2)
+    (part * 7).backward()
+    assert part.grad.item() == 7.0
+
+
+def test_hook_on_several_tensors() -> None:
+    a, b = leaf(1.0), leaf(2.0)
+    c, d = a * b, a * b
+    seen: list[Any] = []
+    graph = weft.autograd.graph
+    handle = graph.register_multi_grad_hook(
+        (a, b, c, d), lambda grads: seen.append([grad is not None for grad in grads])
+    )
+    c.sum().backward(retain_graph=True)
+    c.sum().backward(inputs=(a,), retain_graph=True)
+    assert seen == [[True, True, True, False], [True, False, True, False]]
+    handle.remove()
+    seen.clear()
+    with graph.register_multi_grad_hook((a, b), lambda grad: seen.append(1), mode="any"):
+        c.sum().backward(retain_graph=True)
+        c.sum().backward(retain_graph=True)
+    c.sum().backward()
+    assert seen == [1, 1]
+    with pytest.raises(ValueError, match="mode"):
+        graph.register_multi_grad_hook((a,), print, mode="some")
+
+
+def test_a_pass_that_fails_does_not_count_for_the_next() -> None:
+    a, b = leaf(1.0), leaf(2.0)
+    y = (a * 2) * (b * 3)
+    seen = []
+    weft.autograd.graph.register_multi_grad_hook((a, b), lambda grads: seen.append(len(grads)))
+
+    def stop(grad: Any) -> None:
+        raise ArithmeticError
+
+    handle = b.register_hook(stop)
+    with pytest.raises(ArithmeticError):
+        y.sum().backward(retain_graph=True)
+    handle.remove()
+    y.sum().backward()
+    assert seen == [2]
+
+
+@weft_only  # PyTorch never frees these
+def test_a_hook_that_refers_to_its_tensor_is_collected() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda grad, y=y: None)
+    watch = weakref.ref(y)
+    del y
+    gc.collect()
+    assert watch() is None
+
+
 # -- after accumulation ----------------------------------------------------------------------
 
 
@@ -242,6 +309,30 @@ def test_node_metadata_is_a_dict() -> None:
     node = (leaf(1.0) * 2).grad_fn
     node.metadata["note"] = 3
     assert node.metadata == {"note": 3}
+
+
+def test_attributes_of_nodes() -> None:
+    x = leaf(2.0)
+    y = x**3
+    node = y.grad_fn
+    assert node._saved_self is x
+    assert node._saved_exponent == 3
+    assert x.sum(0).grad_fn._saved_dim == (0,)
+    assert x.exp().grad_fn._saved_result.item() == pytest.approx(2.718281828459045**2)
+    with pytest.raises(AttributeError, match="_saved_other"):
+        _ = node._saved_other
+    with pytest.raises(AttributeError):
+        node.note = 1
+    y.backward()
+    with pytest.raises(RuntimeError, match="freed"):
+        _ = node._saved_self
+
+
+def test_calling_a_node() -> None:
+    a, b = leaf(2.0), leaf(5.0)
+    into = (a * b).grad_fn(weft.tensor([3.0], dtype=weft.float64))
+    assert [grad.item() for grad in into] == [15.0, 6.0]
+    assert a.grad is None
 
 
 def test_hook_on_the_accumulator() -> None:
@@ -332,6 +423,45 @@ def test_packing_to_a_file(tmp_path: Any) -> None:
     z = leaf(0.1, 0.2)
     (z * z).tanh().sum().backward()
     assert x.grad.tolist() == pytest.approx(z.grad.tolist())
+
+
+def test_a_pack_hook_must_not_write() -> None:
+    x = leaf(1.0) * 1
+    with (
+        pytest.raises(RuntimeError, match="pack hook is modifying its input"),
+        weft.autograd.graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t),
+    ):
+        x.exp()
+
+
+@weft_only
+def test_a_pack_hook_that_raises_leaks_nothing() -> None:
+    def pack(value: Any) -> Any:
+        raise ArithmeticError
+
+    def attempt() -> None:
+        x = leaf(1.0)
+        with (
+            pytest.raises(ArithmeticError),
+            weft.autograd.graph.saved_tensors_hooks(pack, lambda value: value),
+        ):
+            x * x
+
+    attempt()
+    before = weft._core.live_counts()
+    attempt()
+    assert weft._core.live_counts() == before
+
+
+def test_hooks_on_one_saved_value() -> None:
+    x = leaf(2.0)
+    y = x * x.detach()
+    saved = y.grad_fn._raw_saved_other
+    saved.register_hooks(lambda value: value.tolist(), lambda stored: 10 * x.new_tensor(stored))
+    with pytest.raises(RuntimeError, match="already been set"):
+        saved.register_hooks(lambda value: value, lambda value: value)
+    y.backward()
+    assert x.grad.tolist() == [20.0]
 
 
 def test_unpack_must_give_a_tensor() -> None:

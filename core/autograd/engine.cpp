@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <unordered_map>
 
 #include "core/ops/functions.h"
@@ -46,11 +47,11 @@ bool is_ours(const TensorImpl* t) {
   return t->refs == 1 && !t->python && t->storage && t->storage->refs == 1 && !t->requires_grad() && t->is_contiguous();
 }
 
-Tensor fitted(const Tensor& gradient, const Edge edge) {
+// Brings a gradient to the shape and dtype of what it is the gradient of.
+void fit(Tensor& g, Edge edge) {
   Node* producer = edge.node();
   const ResultMeta& meta = producer->result(edge.output_nr());
   const IntSpan sizes = producer->result_sizes(edge.output_nr());
-  Tensor g = gradient;
   if (g.ndim() != meta.ndim || !std::equal(sizes.begin(), sizes.end(), g.sizes().begin())) {
     const int shift = g.ndim() - meta.ndim;
     bool reducible = shift >= 0;
@@ -62,7 +63,6 @@ Tensor fitted(const Tensor& gradient, const Edge edge) {
     g = sum_to(g, sizes);
   }
   if (g.dtype() != meta.dtype) g = to_dtype(g, meta.dtype);
-  return g;
 }
 
 [[gnu::cold]] std::string recorded_at(Node* n) {
@@ -125,10 +125,12 @@ void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
 class Pass;
 std::vector<const Pass*> running;  // of all threads
 thread_local constinit Pass* innermost = nullptr;
+thread_local std::vector<Node*> spare_heap;  // the memory of the last pass, for the next
 
 class Pass {
  public:
-  explicit Pass(const BackwardRequest& request) : request_(request), id_(new_task()), outer_(innermost) {
+  explicit Pass(const BackwardRequest& request)
+      : request_(request), id_(new_task()), heap_(std::move(spare_heap)), outer_(innermost) {
     running.push_back(this);
     innermost = this;
   }
@@ -144,17 +146,25 @@ class Pass {
       }
       release(n);
     }
+    heap_.clear();
+    spare_heap = std::move(heap_);
   }
 
   std::vector<Tensor> run() {
     const GradMode mode(request_.create_graph);
     SiteGuard sites;
-    find_wanted();
-    if (!request_.inputs.empty() && needed_.empty()) return std::move(captured_);  // none can be reached
+    if (!request_.inputs.empty()) {
+      select();
+      if (selection_->needed.empty()) return std::move(captured_);  // none can be reached
+    }
     seed();
-    auto turn_began = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point turn_began{};
+    uint32_t unlocked_before = times_unlocked;
     for (int done = 1; !heap_.empty(); ++done) {
-      if (done % kNodesPerSignalCheck == 0) python.check_signals();
+      if (done % kNodesPerSignalCheck == 0 || times_unlocked != unlocked_before) {
+        unlocked_before = times_unlocked;
+        python.check_signals();
+      }
       if (done % kNodesPerClockCheck == 0) {
         const auto now = std::chrono::steady_clock::now();
         if (now - turn_began > kTurn) {
@@ -174,18 +184,19 @@ class Pass {
   bool has_inputs() const { return !request_.inputs.empty(); }
 
   bool reaches(const Node* n) {
-    if (!needed_.empty() && !needed_.contains(n)) return false;
-    if (reachable_.empty()) {
-      std::vector<const Node*> stack(roots_.begin(), roots_.end());
+    if (!is_needed(n)) return false;
+    if (!reachable_) {
+      reachable_ = std::make_unique<NodeSet>();
+      std::vector<Node*> stack(roots_.begin(), roots_.end());
       while (!stack.empty()) {
-        Node* from = const_cast<Node*>(stack.back());
+        Node* from = stack.back();
         stack.pop_back();
-        if (!reachable_.insert(from).second) continue;
+        if (!reachable_->insert(from).second) continue;
         for (uint32_t i = 0; i < from->inputs; ++i)
           if (Node* p = from->edges()[i].node()) stack.push_back(p);
       }
     }
-    return reachable_.contains(n);
+    return reachable_->contains(n);
   }
 
  private:
@@ -211,8 +222,27 @@ class Pass {
     return edges[i];
   }
 
-  void find_wanted() {
-    if (request_.inputs.empty()) return;
+  using NodeSet = Backward::NeededNodes;
+  struct Want {
+    int index;
+    uint16_t output_nr;
+  };
+  struct NodeList : std::vector<Node*> {
+    ~NodeList() {
+      for (Node* n : *this) release(n);
+    }
+  };
+  // What a pass with inputs=... is limited to.
+  struct Selection {
+    std::unordered_map<Node*, std::vector<Want>> wanted;
+    NodeSet needed;
+    NodeList targets;
+  };
+
+  bool is_needed(const Node* n) const { return !selection_ || selection_->needed.contains(n); }
+
+  void select() {
+    selection_ = std::make_unique<Selection>();
     captured_.resize(request_.inputs.size());
     uint64_t lowest = ~uint64_t{0};
     for (size_t i = 0; i < request_.inputs.size(); ++i) {
@@ -223,9 +253,9 @@ class Pass {
       if (t && request_.into_grad) keep_gradient(t.get());
       const Edge edge = held_edge(t, request_.input_edges, i);
       if (!edge) continue;
-      targets_.push_back(edge.node());
-      if (!request_.into_grad) wanted_[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
-      needed_.insert(edge.node());
+      selection_->targets.push_back(edge.node());
+      if (!request_.into_grad) selection_->wanted[edge.node()].push_back({static_cast<int>(i), edge.output_nr()});
+      selection_->needed.insert(edge.node());
       lowest = std::min(lowest, edge.node()->sequence);
     }
     mark_needed(lowest);
@@ -233,12 +263,13 @@ class Pass {
 
   // Which nodes lead to a wanted one. Iterative: graphs may be millions of nodes deep.
   void mark_needed(uint64_t lowest) {
+    NodeSet& needed = selection_->needed;
     std::unordered_map<Node*, bool> finished;
     std::vector<Node*> stack;
     for (size_t i = 0; i < request_.roots.size(); ++i) {
       const Tensor& t = request_.roots[i];
       if (!t) stack.push_back(request_.root_edges[i].node());
-      else if (needs_grad(t.get()) && t->grad_fn) stack.push_back(t->grad_fn);
+      else if (needs_grad(t.get()) && t->requires_grad() && t->grad_fn) stack.push_back(t->grad_fn);
     }
     while (!stack.empty()) {
       Node* n = stack.back();
@@ -262,8 +293,8 @@ class Pass {
       state->second = true;
       stack.pop_back();
       for (uint32_t i = 0; i < n->inputs; ++i) {
-        if (needed_.contains(n->edges()[i].node())) {
-          needed_.insert(n);
+        if (needed.contains(n->edges()[i].node())) {
+          needed.insert(n);
           break;
         }
       }
@@ -313,8 +344,8 @@ class Pass {
   // Where the gradients of a node's results gather in this pass; the first of them sets it waiting.
   TensorImpl** slots_of(Node* n) {
     if (n->task == id_) return n->waiting_slots();
-    if (!elsewhere_.empty()) {
-      if (auto found = elsewhere_.find(n); found != elsewhere_.end())
+    if (elsewhere_) {
+      if (auto found = elsewhere_->find(n); found != elsewhere_->end())
         return reinterpret_cast<TensorImpl**>(found->second.data());
     }
     push(n);
@@ -322,7 +353,8 @@ class Pass {
       n->task = id_;
       return n->waiting_slots();
     }
-    std::vector<Tensor>& slots = elsewhere_[n];
+    if (!elsewhere_) elsewhere_ = std::make_unique<std::unordered_map<Node*, std::vector<Tensor>>>();
+    std::vector<Tensor>& slots = (*elsewhere_)[n];
     slots.resize(n->outputs);
     return reinterpret_cast<TensorImpl**>(slots.data());
   }
@@ -333,10 +365,10 @@ class Pass {
     std::push_heap(heap_.begin(), heap_.end(), earlier);
   }
 
-  void deliver(Edge edge, const Tensor& gradient) {
+  void deliver(Edge edge, Tensor g) {
     Node* producer = edge.node();
-    if (!needed_.empty() && !needed_.contains(producer)) return;
-    Tensor g = fitted(gradient, edge);
+    if (!is_needed(producer)) return;
+    fit(g, edge);
     TensorImpl*& slot = slots_of(producer)[edge.output_nr()];
     if (!slot) {
       slot = g.detach_ref();
@@ -365,15 +397,15 @@ class Pass {
       for (int k = 0; k < n->outputs; ++k) grads[k] = Tensor::adopt(std::exchange(n->waiting_slots()[k], nullptr));
       n->task = 0;
     } else {
-      auto found = elsewhere_.find(n);
+      auto found = elsewhere_->find(n);
       for (int k = 0; k < n->outputs; ++k) grads[k] = std::move(found->second[k]);
-      elsewhere_.erase(found);
+      elsewhere_->erase(found);
     }
     const bool is_leaf = n->op == &op_AccumulateGrad;
     if (n->extra || is_leaf) run_tensor_hooks(n, grads, is_leaf);
-    if (!wanted_.empty()) {
-      auto want = wanted_.find(n);
-      if (want != wanted_.end()) {
+    if (selection_) {
+      auto want = selection_->wanted.find(n);
+      if (want != selection_->wanted.end()) {
         for (const Want& w : want->second) captured_[w.index] = grads[w.output_nr];
         if (leads_no_further(n)) return;
       }
@@ -381,10 +413,10 @@ class Pass {
     if (is_leaf) return accumulate(n, grads);
     if (!n->op->vjp) fail_without_derivative(n);
     if (has_nothing_to_do(n, grads)) return pass_over(n);
-    Tensor room[8];
+    Tensor room[4];
     std::vector<Tensor> more;
     Tensor* results = room;
-    if (n->inputs > 8) {
+    if (n->inputs > 4) {
       more.resize(n->inputs);
       results = more.data();
     }
@@ -393,7 +425,7 @@ class Pass {
       now.user_site = {n->site_code, n->site_instruction};
       now.user_site_depth = n->site_code ? 1 : 0;
     }
-    Backward b(n, grads, results, id_, needed_.empty() ? nullptr : &needed_);
+    Backward b(n, grads, results, id_, selection_ ? &selection_->needed : nullptr);
     naming_forward_line(n, [&] {
       const bool hooks = n->extra && n->extra->hooks;
       if (hooks) hook_runner.before_node(n, grads);
@@ -402,7 +434,7 @@ class Pass {
       if (now.anomaly) check_finite(n, results);
       for (uint32_t i = 0; i < n->inputs; ++i) {
         if (!n->edges()[i]) continue;
-        if (results[i]) deliver(n->edges()[i], results[i]);
+        if (results[i]) deliver(n->edges()[i], std::move(results[i]));
         else reach(n->edges()[i].node());
       }
     });
@@ -412,7 +444,7 @@ class Pass {
   // A rule may say that there is no gradient. Nodes further up are visited all the same: a custom
   // function among them has the right to know.
   void reach(Node* n) {
-    if (needed_.empty() || needed_.contains(n)) slots_of(n);
+    if (is_needed(n)) slots_of(n);
   }
   // No gradient has come in, or none can go on: all inputs are views that PyTorch cuts off silently.
   static bool has_nothing_to_do(Node* n, const Tensor* grads) {
@@ -467,14 +499,9 @@ class Pass {
     }
   }
 
-  struct Want {
-    int index;
-    uint16_t output_nr;
-  };
-
   bool leads_no_further(Node* n) const {
     for (uint32_t i = 0; i < n->inputs; ++i)
-      if (needed_.contains(n->edges()[i].node())) return false;
+      if (selection_->needed.contains(n->edges()[i].node())) return false;
     return true;
   }
 
@@ -493,19 +520,13 @@ class Pass {
   const BackwardRequest& request_;
   uint32_t id_;
   std::vector<Node*> heap_;
-  std::unordered_map<Node*, std::vector<Tensor>> elsewhere_;
-  std::unordered_map<Node*, std::vector<Want>> wanted_;
-  Backward::NeededNodes needed_;
+  NodeList roots_;
   std::vector<Tensor> captured_;
-
-  Backward::NeededNodes reachable_;  // from the roots; found when first asked for
-  Pass* outer_;                      // of a re-entrant pass
-
-  struct NodeList : std::vector<Node*> {
-    ~NodeList() {
-      for (Node* n : *this) release(n);
-    }
-  } roots_, targets_;
+  std::unique_ptr<Selection> selection_;  // null: everything that is reached
+  // For nodes that another pass has claimed: see Note [Passes that meet].
+  std::unique_ptr<std::unordered_map<Node*, std::vector<Tensor>>> elsewhere_;
+  std::unique_ptr<NodeSet> reachable_;  // from the roots; found when first asked for
+  Pass* outer_;                         // of a re-entrant pass
 };
 
 }  // namespace

@@ -256,8 +256,12 @@ bool shows_only_its_own(TensorImpl* t) {
   return true;
 }
 
+std::string written_name(const OpTable& table, bool in_place) {
+  return std::string(table.name()) + (in_place ? "_" : "");
+}
+
 // Whether history and modes allow an operation to change this tensor in place.
-void check_changeable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
+void check_changeable(const OpTable& table, bool in_place, TensorImpl* t, bool differentiable) {
   const Context& now = context();
   if (t->has(kInference)) {
     if (!now.inference) {
@@ -265,7 +269,7 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
           "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
           "normal "
           "tensor before doing inplace update. (",
-          operation, form, ")");
+          written_name(table, in_place), ")");
     }
     return;
   }
@@ -273,12 +277,13 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
   if (t->base && (t->flags & kViewLimits) && !shows_only_its_own(t)) fail_limited_view(t, true);
   if (!needs_grad(t)) return;
   if (t->base && !(t->base->requires_grad() && t->base->grad_fn)) {
-    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (", operation, form,
-         " on ", describe(t), ") Update parameters under `with weft.no_grad():`, or clone() first.");
+    fail("a view of a leaf Variable that requires grad is being used in an in-place operation. (",
+         written_name(table, in_place), " on ", describe(t),
+         ") Update parameters under `with weft.no_grad():`, or clone() first.");
   }
   if (!t->grad_fn) {
-    fail("a leaf Variable that requires grad is being used in an in-place operation. (", operation, form, " on ",
-         describe(t), ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
+    fail("a leaf Variable that requires grad is being used in an in-place operation. (", written_name(table, in_place),
+         " on ", describe(t), ") Update parameters under `with weft.no_grad():`, or use the out-of-place form.");
   }
 }
 
@@ -287,8 +292,8 @@ void check_changeable(std::string_view operation, std::string_view form, TensorI
 namespace {
 
 // Every element gets the same value, so it does not matter that several are one.
-bool fills_evenly(std::string_view operation) {
-  if (operation != "fill" && operation != "zero") return false;
+bool fills_evenly(const OpTable& table) {
+  if (table.name() != "fill" && table.name() != "zero") return false;
   python.warn(
       "Use of fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation.");
   return true;
@@ -296,16 +301,16 @@ bool fills_evenly(std::string_view operation) {
 
 }  // namespace
 
-void check_writable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable) {
+void check_writable(const OpTable& table, bool in_place, TensorImpl* t, bool differentiable) {
   ensure_value(t);
   if (t->storage->read_later) force_readers();
-  if (may_overlap_itself(t) && !fills_evenly(operation)) {
+  if (may_overlap_itself(t) && !fills_evenly(table)) {
     fail(
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation. (",
-        operation, form, " on ", describe(t), " with strides ", shape_text(t->strides()), ")");
+        written_name(table, in_place), " on ", describe(t), " with strides ", shape_text(t->strides()), ")");
   }
-  check_changeable(operation, form, t, differentiable);
+  check_changeable(table, in_place, t, differentiable);
 }
 
 void note_write(TensorImpl* t) {
@@ -395,7 +400,7 @@ namespace {
 void view_in_place(const OpTable& table, const void* fields, Inputs in) {
   TensorImpl* self = in.data()[0];
   if (self->storage->read_later) force_readers();
-  check_changeable(table.name(), "_", self, shows_requires_grad(self));
+  check_changeable(table, true, self, shows_requires_grad(self));
   Meta meta;
   table.infer(fields, in, &meta);
   // A tensor with a history keeps it in every mode: what flows back must fit the node it goes to.
@@ -429,7 +434,7 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     for (int i = 0; i < in.size(); ++i)
       if (in.data()[i]) ensure_value(in.data()[i]);
     if (table.traits & kView) return view_in_place(table, fields, in);
-    check_writable(table.name(), "_", self, any_shows_grad(in));
+    check_writable(table, true, self, any_shows_grad(in));
     if (table.compose) {
       TensorImpl* pair[] = {self, nullptr};
       // What the composition saves of the tensor must not be what is about to be overwritten.
@@ -543,7 +548,7 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
       }
       check_out_dtype(table, result.dtype(), out[0].get(), in);
       resize_output(out[0].get(), result.sizes());
-      check_writable(table.name(), "", out[0].get(), false);
+      check_writable(table, false, out[0].get(), false);
       copy_into(out[0], result);
       return note_write(out[0].get());
     }
@@ -554,7 +559,7 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
     for (int k = 0; k < table.outputs; ++k) {
       check_out_dtype(table, metas[k].dtype, out[k].get(), in);
       resize_output(out[k].get(), metas[k].shape());
-      check_writable(table.name(), "", out[k].get(), false);
+      check_writable(table, false, out[k].get(), false);
     }
     if (table.traits & kView) {
       copy_into(out[0], make_view(in[0], metas[0]));

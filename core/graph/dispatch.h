@@ -56,9 +56,9 @@ inline bool shows_requires_grad(const TensorImpl* t) {
 void check_device(Device device);
 
 // Call before and after something writes into `t` outside an operation's in-place form.
-// `form` ends the operation's name in messages; `differentiable`: what is written, or what it is written
-// to, has a history.
-void check_writable(std::string_view operation, std::string_view form, TensorImpl* t, bool differentiable);
+// The table and `in_place` name the operation in messages; `differentiable`: what is written, or what it
+// is written to, has a history.
+void check_writable(const OpTable& table, bool in_place, TensorImpl* t, bool differentiable);
 void note_write(TensorImpl* t);
 // `t` now comes from result `output_nr` of `node`; the base of a view is brought along.
 void rebase_history(TensorImpl* t, Node* node, int output_nr);

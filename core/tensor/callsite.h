@@ -33,6 +33,7 @@ extern constinit PythonHooks python;
 inline void release_code(void* code) { python.release(code); }
 
 inline thread_local constinit bool keeps_lock = false;
+inline thread_local constinit uint32_t times_unlocked = 0;  // tells that something large has run
 
 // While it lives, kernels of this thread keep the interpreter lock, however large: other threads must
 // not come in between (two backward passes that add to one `.grad`).
@@ -49,7 +50,11 @@ class Locked {
 // Lets other Python threads run while a large kernel works.
 class Unlocked {
  public:
-  explicit Unlocked(bool worthwhile) : state_(worthwhile && !keeps_lock ? python.release_lock() : nullptr) {}
+  explicit Unlocked(bool worthwhile) : state_(nullptr) {
+    if (!worthwhile || keeps_lock) return;
+    ++times_unlocked;
+    state_ = python.release_lock();
+  }
   ~Unlocked() {
     if (state_) python.acquire_lock(state_);
   }

@@ -413,6 +413,57 @@ def programs() -> dict[str, Callable[[Any], Any]]:
         (a + 1).sum().backward()
         return a.grad.tolist(), a._version, a.tolist()
 
+    def no_grad_view_of_what_requires_grad(m: Any) -> Any:
+        a = m.ones(2, requires_grad=True)
+        with m.no_grad():
+            v = a[0]
+        (v * 2).backward()
+        return v.requires_grad, v.is_leaf, v.grad_fn, v.grad, a.grad
+
+    def no_grad_view_after_a_write_to_its_base(m: Any) -> Any:
+        a = m.ones(2, requires_grad=True) * 1
+        with m.no_grad():
+            v = a[0]
+        a.mul_(2)
+        return v.requires_grad, refused(lambda: v.grad_fn), refused(lambda: v.is_leaf)
+
+    def split_view_after_a_write_to_its_base(m: Any) -> Any:
+        a = m.ones(4, requires_grad=True) * 1
+        first, _ = a.split(2)
+        a.mul_(2)
+        return first.requires_grad, refused(lambda: first.grad_fn), refused(lambda: first + 1)
+
+    def view_of_a_split_view_in_place(m: Any) -> Any:
+        a = m.ones(4, requires_grad=True) * 1
+        a.split(2)[0].view(2, 1).mul_(2)
+
+    def inference_view_of_a_normal_tensor(m: Any) -> Any:
+        a = m.ones(2, requires_grad=True) * 1
+        with m.inference_mode():
+            v = a[0]
+            a.add_(1)
+        return (
+            v.is_inference(), v._is_view(), a.is_inference(), a._version,
+            refused(lambda: v.mul_(2)), refused(lambda: v.grad_fn),
+        )  # fmt: skip
+
+    def plain_view_written_in_inference_mode(m: Any) -> Any:
+        a = m.ones(2)
+        with m.inference_mode():
+            v = a[0]
+        v.add_(1)
+        return v.requires_grad_().requires_grad, a.tolist()
+
+    def base_detached_under_a_view(m: Any) -> Any:
+        a = m.ones(2, requires_grad=True)
+        b = a * 1
+        v = b[:1]
+        b.detach_()
+        with m.no_grad():
+            b.mul_(3)
+        v.sum().backward()
+        return v.requires_grad, a.grad, b.requires_grad
+
     def inference_tensor_in_place(m: Any) -> Any:
         with m.inference_mode():
             a = m.ones(2)

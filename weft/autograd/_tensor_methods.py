@@ -21,11 +21,8 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Adds the gradient of this tensor to the ``.grad`` of every leaf it depends on."""
-    if gradient is None and retain_graph is None and not create_graph and inputs is None:
-        _core._plain_backward(self)
-    else:
-        run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    """Tensor.backward() with arguments; without any, the core does it alone."""
+    run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def register_hook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
@@ -53,5 +50,6 @@ def register_post_accumulate_grad_hook(self: Any, hook: Callable[..., Any]) -> R
 
 def install() -> None:
     """Puts the methods on Tensor."""
-    for method in (backward, register_hook, register_post_accumulate_grad_hook):
+    _core._set_backward(backward)
+    for method in (register_hook, register_post_accumulate_grad_hook):
         setattr(Tensor, method.__name__, method)

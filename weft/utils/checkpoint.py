@@ -77,6 +77,10 @@ def checkpoint(
             raise ValueError(
                 "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
             )
+        if _core.is_grad_enabled() and not any(map(_requires_grad, args)):
+            warnings.warn(
+                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+            )
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(
@@ -132,6 +136,10 @@ def checkpoint_sequential(
             preserve_rng_state=preserve_rng_state,
         )
     return group(steps[last:])(input)
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _warn_without_variant() -> None:
@@ -199,8 +207,8 @@ class _Region:
     ) -> None:
         self.function = function
         # Inputs are saved values like any other: a checkpoint around this one keeps them for it.
-        self.args = [_kept(value) for value in args]
-        self.kwargs = {name: _kept(value) for name, value in kwargs.items()}
+        self.args = [_Argument(value) for value in args]
+        self.kwargs = {name: _Argument(value) for name, value in kwargs.items()}
         self.second = second
         self.random_state = get_rng_state() if preserve_rng_state else None
         self.places: list[weakref.ref[_Place]] = []
@@ -225,8 +233,8 @@ class _Region:
                 raise _Enough
             return tensor.detach()
 
-        args = [_given_back(value) for value in self.args]
-        kwargs = {name: _given_back(value) for name, value in self.kwargs.items()}
+        args = [argument.get() for argument in self.args]
+        kwargs = {name: argument.get() for name, argument in self.kwargs.items()}
         with (
             _drawing_from(self.random_state),
             enable_grad(),
@@ -260,16 +268,26 @@ class _Region:
         )
 
 
+class _Argument:
+    """What the function was called with, to be given to it again."""
+
+    __slots__ = ("requires_grad", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.requires_grad = _requires_grad(value)
+        self.value = SavedValue(value, None) if isinstance(value, Tensor) else value
+
+    def get(self) -> Any:
+        if not isinstance(self.value, SavedValue):
+            return self.value
+        tensor = self.value.get(None, "checkpoint")
+        if self.requires_grad and not tensor.requires_grad:  # computed again without its history
+            return tensor.detach().requires_grad_()
+        return tensor
+
+
 def _description(tensor: Any) -> str:
     return f"{tensor.dtype}{list(tensor.shape)} on {tensor.device}"
-
-
-def _kept(value: Any) -> Any:
-    return SavedValue(value, None) if isinstance(value, Tensor) else value
-
-
-def _given_back(value: Any) -> Any:
-    return value.get(None, "checkpoint") if isinstance(value, SavedValue) else value
 
 
 # ---- a backward pass within the backward pass ----------------------------------------------------
@@ -290,10 +308,6 @@ class CheckpointFunction(Function):
     def forward(
         ctx: Any, function: Callable[..., Any], preserve_rng_state: bool, *args: Any
     ) -> Any:
-        if not any(isinstance(value, Tensor) and value.requires_grad for value in args):
-            warnings.warn(
-                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-            )
         ctx.function = function
         ctx.random_state = get_rng_state() if preserve_rng_state else None
         ctx.places = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
@@ -322,7 +336,7 @@ class CheckpointFunction(Function):
             for result, gradient in zip(
                 results if isinstance(results, tuple) else (results,), gradients, strict=False
             )
-            if isinstance(result, Tensor) and result.requires_grad
+            if _requires_grad(result)
         ]
         if not pairs:
             raise RuntimeError(
