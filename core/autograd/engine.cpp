@@ -39,8 +39,9 @@ uint32_t new_task() {
   return next_task;
 }
 
-// Other threads get their turn as often as between two lines of Python.
-constexpr auto kTurn = std::chrono::milliseconds(5);
+// How often other threads get a turn. A waiting thread asks for the lock after 5 ms in which nobody gave it
+// up; giving it up more often than that, only to take it back at once, would keep it waiting for ever.
+constexpr auto kTurn = std::chrono::milliseconds(15);
 constexpr int kNodesPerSignalCheck = 16, kNodesPerClockCheck = 256;
 
 bool is_ours(const TensorImpl* t) {
