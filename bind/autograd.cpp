@@ -162,12 +162,6 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(t));
   });
 }
-// The line that last wrote into the tensor's memory, as text.
-PyObject* writer_of(PyObject*, PyObject* tensor) {
-  const Storage* s = tensor_argument(tensor)->storage;
-  return PyUnicode_FromString(s ? python.site_text(s->writer_code, s->writer_instruction).c_str() : "");
-}
-
 PyObject* get_current_pass(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(current_pass()); }
 PyObject* is_pass_running(PyObject*, PyObject* id) {
   return PyBool_FromLong(pass_is_running(static_cast<uint32_t>(PyLong_AsUnsignedLong(id))));
@@ -248,11 +242,6 @@ PyObject* pop_saved_hooks(PyObject*, PyObject*) {
   }
   Py_RETURN_NONE;
 }
-PyObject* current_saved_hooks(PyObject*, PyObject*) {
-  const auto& hooks = context().saved_tensor_hooks;
-  if (hooks.empty()) Py_RETURN_NONE;
-  return Py_BuildValue("(OO)", static_cast<PyObject*>(hooks[hooks.size() - 2]), static_cast<PyObject*>(hooks.back()));
-}
 PyObject* disable_saved_hooks(PyObject*, PyObject* message) {
   Ref before(PyUnicode_FromString(saved_hooks_forbidden.c_str()));
   const char* text = PyUnicode_AsUTF8(message);
@@ -279,22 +268,6 @@ Tensor unpack_saved_value(TensorImpl* box) {
          Py_TYPE(value.get())->tp_name);
   }
   return Tensor::share(impl_of(value.get()));
-}
-
-// Inside a custom function's backward the lines that run are the user's own.
-PyObject* enter_user_code(PyObject*, PyObject*) {
-  Context& now = context();
-  PyObject* before =
-      Py_BuildValue("(iNi)", now.user_site_depth, PyLong_FromVoidPtr(now.user_site.code), now.user_site.instruction);
-  now.user_site_depth = 0;
-  return before;
-}
-PyObject* leave_user_code(PyObject*, PyObject* before) {
-  Context& now = context();
-  now.user_site_depth = static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(before, 0)));
-  now.user_site = {PyLong_AsVoidPtr(PyTuple_GET_ITEM(before, 1)),
-                   static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(before, 2)))};
-  Py_RETURN_NONE;
 }
 
 // _zeros(shape, dtype)
@@ -328,10 +301,7 @@ PyMethodDef functions[] = {
     {"_is_pending", is_pending, METH_O, nullptr},
     {"_push_saved_tensor_hooks", push_saved_hooks, METH_VARARGS, nullptr},
     {"_pop_saved_tensor_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
-    {"_current_saved_tensor_hooks", current_saved_hooks, METH_NOARGS, nullptr},
     {"_disable_saved_tensor_hooks", disable_saved_hooks, METH_O, nullptr},
-    {"_enter_user_code", enter_user_code, METH_NOARGS, nullptr},
-    {"_leave_user_code", leave_user_code, METH_O, nullptr},
     {"_zeros", make_zeros, METH_VARARGS, nullptr},
     {"_write_out", write_out, METH_VARARGS, nullptr},
     {"_backward", backward, METH_VARARGS, nullptr},
@@ -349,7 +319,6 @@ PyMethodDef functions[] = {
     {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
     {"_gradient_edge", gradient_edge, METH_O, nullptr},
     {"_track", track, METH_O, nullptr},
-    {"_writer_of", writer_of, METH_O, nullptr},
     {"_current_pass", get_current_pass, METH_NOARGS, nullptr},
     {"_pass_is_running", is_pass_running, METH_O, nullptr},
     {"_pass_reaches", pass_reaches, METH_O, nullptr},
@@ -358,21 +327,24 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+// What the pack hook makes of a tensor.
+PyObject* pack_value(PyObject* tensor, PyObject* pack) {
+  const GradMode off(false);
+  const TensorImpl* t = impl_of(tensor);
+  const uint32_t version = t->storage ? t->storage->version : 0;
+  Ref packed(checked(PyObject_CallOneArg(pack, tensor)));
+  if (t->storage && t->storage->version != version) {
+    fail(
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
+        "modified by in-place operations as this can lead to unexpected side-effects. Work on a clone() of it.");
+  }
+  return packed.release();
+}
+
 // A packed value stands in the node as a tensor without memory that owns the pair (packed, unpack).
 TensorImpl* pack_saved(TensorImpl* t, PyObject* pack, PyObject* unpack) {
   Ref value(checked(wrap(Tensor::share(t))));
-  Ref packed;
-  {
-    const GradMode off(false);
-    const uint32_t version = t->storage ? t->storage->version : 0;
-    packed = Ref(checked(PyObject_CallOneArg(pack, value.get())));
-    if (t->storage && t->storage->version != version) {
-      fail(
-          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
-          "modified "
-          "by in-place operations as this can lead to unexpected side-effects. Work on a clone() of it.");
-    }
-  }
+  Ref packed(checked(pack_value(value.get(), pack)));
   Tensor box = empty(Dims{0}, t->dtype);
   extra_of(box.get()).hooks = checked(Py_BuildValue("(OO)", packed.get(), unpack));
   box->flags |= kPacked;

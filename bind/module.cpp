@@ -47,7 +47,7 @@ NB_MODULE(_core, m) {
   PyObject* module = m.ptr();
   if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_result_types(module) ||
       !init_op_functions(module) || !init_autograd(module) || !init_conversions(module) || !init_composed(module) ||
-      !init_shapes(module)) {
+      !init_shapes(module) || !init_observer(module)) {
     throw nb::python_error();
   }
   init_generator(m);

@@ -105,16 +105,23 @@ PyObject* m_sequence(PyObject* self, PyObject*) { return get_sequence(self, null
 // (file, line, function) of the user's line that recorded this node.
 PyObject* get_site(PyObject* self, void*) {
   Node* n = node_of(self);
-  if (!n->site_code) Py_RETURN_NONE;
-  auto* code = static_cast<PyCodeObject*>(n->site_code);
-  Ref file(PyObject_GetAttrString(static_cast<PyObject*>(n->site_code), "co_filename"));
-  Ref name(PyObject_GetAttrString(static_cast<PyObject*>(n->site_code), "co_name"));
+  if (!n->site || !n->site->code) Py_RETURN_NONE;
+  auto* code = static_cast<PyCodeObject*>(n->site->code);
+  Ref file(PyObject_GetAttrString(static_cast<PyObject*>(n->site->code), "co_filename"));
+  Ref name(PyObject_GetAttrString(static_cast<PyObject*>(n->site->code), "co_name"));
   if (!file || !name) return nullptr;
   return Py_BuildValue("(OiO)", file.get(), PyCode_Addr2Line(code, n->site_instruction), name.get());
 }
-PyObject* get_module(PyObject* self, void*) {
-  Node* n = node_of(self);
-  return PyUnicode_FromString(n->extra ? n->extra->module_path.c_str() : "");
+// The modules whose call recorded this node, outermost first; None for those that are gone.
+PyObject* get_scope(PyObject* self, void*) {
+  const Site* site = node_of(self)->site;
+  Ref all(PyList_New(0));
+  for (const Scope* s = site ? site->scope : nullptr; all && s; s = s->outer) {
+    auto* module = static_cast<PyObject*>(s->module->object);
+    if (PyList_Append(all.get(), module ? module : Py_None) < 0) return nullptr;
+  }
+  if (!all || PyList_Reverse(all.get()) < 0) return nullptr;
+  return PyList_AsTuple(all.get());
 }
 PyObject* get_attributes(PyObject* self, void*) {
   Node* n = node_of(self);
@@ -181,6 +188,21 @@ PyObject* get_saved_sources(PyObject* self, void*) {
   }
   return all.release();
 }
+// (bytes, address) of each saved value, in the order of _saved_sources; None once it has been freed.
+// Values that several nodes keep share an address, so that memory is not counted twice.
+PyObject* get_saved_places(PyObject* self, void*) {
+  Node* n = node_of(self);
+  Ref all(PyTuple_New(n->saved_count));
+  for (int k = 0; all && k < n->saved_count; ++k) {
+    const TensorImpl* t = n->saved()[k];
+    const auto bytes = t ? static_cast<long long>(t->numel * item_size(t->dtype)) : 0LL;
+    const auto address = reinterpret_cast<unsigned long long>(t ? t->data : nullptr);
+    PyObject* place = t ? Py_BuildValue("LK", bytes, address) : Py_NewRef(Py_None);
+    if (!place) return nullptr;
+    PyTuple_SET_ITEM(all.get(), k, place);
+  }
+  return all.release();
+}
 PyObject* m_saved_value(PyObject* self, PyObject* number) {
   const long source = PyLong_AsLong(number);
   if (source == -1 && PyErr_Occurred()) return nullptr;
@@ -227,7 +249,7 @@ PyGetSetDef attributes[] = {
     {"variable", get_variable, nullptr, "The leaf of an AccumulateGrad node.", nullptr},
     {"_sequence", get_sequence, nullptr, nullptr, nullptr},
     {"site", get_site, nullptr, "(file, line, function) that recorded this node.", nullptr},
-    {"module", get_module, nullptr, nullptr, nullptr},
+    {"scope", get_scope, nullptr, "The modules that were being called, outermost first.", nullptr},
     {"attributes", get_attributes, nullptr, nullptr, nullptr},
     {"results", get_results, nullptr, nullptr, nullptr},
     {"kept_bytes", get_kept_bytes, nullptr, nullptr, nullptr},
@@ -236,6 +258,7 @@ PyGetSetDef attributes[] = {
     {"requires_grad", get_true, nullptr, nullptr, nullptr},
     {"_context", get_context, nullptr, nullptr, nullptr},
     {"_saved_sources", get_saved_sources, nullptr, nullptr, nullptr},
+    {"_saved_places", get_saved_places, nullptr, nullptr, nullptr},
     {"_hooks", get_hooks, set_hooks, nullptr, nullptr},
     {}};
 PyMethodDef methods[] = {{"name", m_name, METH_NOARGS, nullptr},
@@ -381,10 +404,22 @@ void after_accumulate(TensorImpl* leaf) {
 
 }  // namespace
 
+// The node of a grad_fn object; throws a TypeError for anything else.
+Node* node_argument(PyObject* o) {
+  if (!PyObject_TypeCheck(o, node_type)) fail(ErrorKind::Type, "expected a Node, not ", Py_TYPE(o)->tp_name);
+  return node_of(o);
+}
+
 int visit_node(Node* n, visitproc visit, void* arg) {
   if (n->extra) {
     Py_VISIT(static_cast<PyObject*>(n->extra->hooks));
     Py_VISIT(static_cast<PyObject*>(n->extra->metadata));
+  }
+  // A leaf that only its accumulator holds; `leaf` is one more reference.
+  if (const Tensor leaf = accumulated_variable(n); leaf && leaf->refs == 2) {
+    Py_VISIT(static_cast<PyObject*>(leaf->extra->hooks));
+    Py_VISIT(static_cast<PyObject*>(leaf->extra->post_accumulate));
+    if (leaf->has(kOwnsPython)) Py_VISIT(static_cast<PyObject*>(leaf->python));
   }
   return visit_function(n, visit, arg);
 }

@@ -93,6 +93,7 @@ Generator* generator_from(PyObject* o);    // null when `o` is none
 bool init_autograd(PyObject* module);
 bool init_conversions(PyObject* module);
 bool init_composed(PyObject* module);
+bool init_observer(PyObject* module);
 
 // The named tuple of an operation with named results, null for others (bind/result_types.cpp).
 PyTypeObject* named_result_type(const Schema& schema);

@@ -59,6 +59,15 @@ class Generator:
     def get_offset(self) -> _int: ...
     def set_offset(self, offset: _int) -> None: ...
 
+# What weft.autograd.Function is made of.
+class FunctionBase:
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+class SavedValue:
+    def __init__(self, tensor: Tensor, output_nr: _int | None = None) -> None: ...
+    def get(self, node: Node | None = None) -> Tensor: ...
+
 class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, _int], ...]: ...
@@ -73,7 +82,7 @@ class Node:
     @property
     def site(self) -> tuple[str, _int, str] | None: ...
     @property
-    def module(self) -> Any: ...
+    def scope(self) -> tuple[Any, ...]: ...
     @property
     def attributes(self) -> Any: ...
     @property
@@ -2305,11 +2314,9 @@ _as_subclass: Callable[..., Any]
 _backward: Callable[..., Any]
 _bump_version: Callable[..., Any]
 _current_pass: Callable[..., Any]
-_current_saved_tensor_hooks: Callable[..., Any]
 _cut_of: Callable[..., Any]
 _disable_saved_tensor_hooks: Callable[..., Any]
 _disabled_torch_function_impl: Callable[..., Any]
-_enter_user_code: Callable[..., Any]
 _from_buffer: Callable[..., Any]
 _from_bytes: Callable[..., Any]
 _from_dlpack: Callable[..., Any]
@@ -2317,7 +2324,6 @@ _get_anomaly: Callable[..., Any]
 _gradient_edge: Callable[..., Any]
 _is_pending: Callable[..., Any]
 _is_shared: Callable[..., Any]
-_leave_user_code: Callable[..., Any]
 _over_storage: Callable[..., Any]
 _pass_has_inputs: Callable[..., Any]
 _pass_is_running: Callable[..., Any]
@@ -2329,9 +2335,11 @@ _set_anomaly: Callable[..., Any]
 _set_backward: Callable[..., Any]
 _set_default_dtype: Callable[..., Any]
 _set_deferred: Callable[..., Any]
+_set_function_parts: Callable[..., Any]
 _set_grad_enabled: Callable[..., Any]
 _set_inference_mode: Callable[..., Any]
 _set_num_threads: Callable[..., Any]
+_set_observer: Callable[..., Any]
 _set_size_type: Callable[..., Any]
 _share_memory: Callable[..., Any]
 _storage_bytes: Callable[..., Any]
@@ -2339,7 +2347,5 @@ _switch_overrides: Callable[..., Any]
 _to_dlpack: Callable[..., Any]
 _to_list: Callable[..., Any]
 _track: Callable[..., Any]
-_with_history: Callable[..., Any]
 _write_out: Callable[..., Any]
-_writer_of: Callable[..., Any]
 _zeros: Callable[..., Any]

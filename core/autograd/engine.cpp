@@ -42,7 +42,7 @@ uint32_t new_task() {
 // How often other threads get a turn. A waiting thread asks for the lock after 5 ms in which nobody gave it
 // up; giving it up more often than that, only to take it back at once, would keep it waiting for ever.
 constexpr auto kTurn = std::chrono::milliseconds(15);
-constexpr int kNodesPerSignalCheck = 16, kNodesPerClockCheck = 256;
+constexpr unsigned kNodesPerSignalCheck = 16, kNodesPerClockCheck = 256;
 
 bool is_ours(const TensorImpl* t) {
   return t->refs == 1 && !t->python && t->storage && t->storage->refs == 1 && !t->requires_grad() && t->is_contiguous();
@@ -52,8 +52,10 @@ bool is_ours(const TensorImpl* t) {
 void fit(Tensor& g, Edge edge) {
   Node* producer = edge.node();
   const ResultMeta& meta = producer->result(edge.output_nr());
-  const IntSpan sizes = producer->result_sizes(edge.output_nr());
-  if (g.ndim() != meta.ndim || !std::equal(sizes.begin(), sizes.end(), g.sizes().begin())) {
+  const IntSpan sizes(reinterpret_cast<const int64_t*>(&meta + 1), meta.ndim);
+  bool fits = g.ndim() == meta.ndim;
+  for (int d = 0; fits && d < meta.ndim; ++d) fits = sizes[d] == g.size(d);  // memcmp() costs more for so few
+  if (!fits) {
     const int shift = g.ndim() - meta.ndim;
     bool reducible = shift >= 0;
     for (int d = 0; reducible && d < meta.ndim; ++d) reducible = sizes[d] == 1 || sizes[d] == g.size(d + shift);
@@ -67,7 +69,7 @@ void fit(Tensor& g, Edge edge) {
 }
 
 [[gnu::cold]] std::string recorded_at(Node* n) {
-  return "in the backward pass of " + n->name() + ", recorded" + python.site_text(n->site_code, n->site_instruction);
+  return "in the backward pass of " + n->name() + ", recorded" + n->site_text();
 }
 
 // Errors that arise in a node's backward name the forward line.
@@ -76,21 +78,20 @@ void naming_forward_line(Node* n, Body&& body) {
   try {
     body();
   } catch (Error& error) {
-    if (n->site_code && error.message.find("recorded") == std::string::npos) error.message += "\n  " + recorded_at(n);
+    if (n->site && error.message.find("recorded") == std::string::npos) error.message += "\n  " + recorded_at(n);
     if (context().anomaly) {
-      const std::string site = python.site_text(n->site_code, n->site_instruction);
+      const std::string site = n->site_text();
       python.warn(("Error detected in " + n->name() + ". The forward call that caused the error was" + site).c_str());
     }
     throw;
   } catch (const PythonError&) {
-    if (n->site_code) python.annotate(recorded_at(n));
+    if (n->site) python.annotate(recorded_at(n));
     throw;
   }
 }
 
 [[gnu::cold]] void fail_without_derivative(Node* n) {
-  fail(ErrorKind::NotImplemented, "derivative for ", n->op->name(), " is not implemented",
-       python.site_text(n->site_code, n->site_instruction));
+  fail(ErrorKind::NotImplemented, "derivative for ", n->op->name(), " is not implemented", n->site_text());
 }
 
 // What a new `.grad` looks like: laid out as the leaf where that fills its memory, else row by row.
@@ -108,11 +109,24 @@ Tensor as_first_grad(const TensorImpl* leaf, const Tensor& g) {
   return copy;
 }
 
+// Written to since the step (`zero_()`, a decay by hand): then somebody meant it.
+[[gnu::noinline]] void note_stale(TensorImpl* leaf, AutogradExtra& extra) {
+  const bool untouched = extra.grad->storage && extra.grad->storage->version == extra.used_version;
+  if (untouched) python.stale_gradient(leaf);
+  extra.used_by_step = 0;
+}
+
 void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
   if (!g || !leaf->requires_grad()) return;  // it may have been detached since
+  if (leaf->grad_fn) {
+    fail("leaf variable has been moved into the graph interior: ", describe(leaf),
+         " was detached in place and then written to with values that depend on what it was before.");
+  }
   AutogradExtra& extra = extra_of(leaf);
+  if (extra.used_by_step && extra.grad) note_stale(leaf, extra);
   if (!extra.grad) {
     extra.grad = as_first_grad(leaf, g);
+    extra.used_by_step = 0;
   } else if (context().grad_enabled) {
     extra.grad = add(extra.grad, g);
   } else {
@@ -161,7 +175,7 @@ class Pass {
     seed();
     std::chrono::steady_clock::time_point turn_began{};
     uint32_t unlocked_before = times_unlocked;
-    for (int done = 1; !heap_.empty(); ++done) {
+    for (unsigned done = 1; !heap_.empty(); ++done) {
       if (done % kNodesPerSignalCheck == 0 || times_unlocked != unlocked_before) {
         unlocked_before = times_unlocked;
         python.check_signals();
@@ -205,11 +219,13 @@ class Pass {
     Node* n;
     ~Held() { release(n); }
   };
-  // Nodes recorded by the backward pass itself belong to the forward line they differentiate.
+  // Nodes recorded by the backward pass itself belong to the forward line (and module) they differentiate.
   struct SiteGuard {
     CallSite site = context().user_site;
     int depth = context().user_site_depth;
+    Scope* scope = context().scope;
     ~SiteGuard() {
+      context().scope = scope;
       context().user_site = site;
       context().user_site_depth = depth;
     }
@@ -423,8 +439,9 @@ class Pass {
     }
     Context& now = context();
     if (now.grad_enabled) {
-      now.user_site = {n->site_code, n->site_instruction};
-      now.user_site_depth = n->site_code ? 1 : 0;
+      now.user_site = {n->site ? n->site->code : nullptr, n->site_instruction};
+      now.user_site_depth = n->site ? 1 : 0;
+      now.scope = n->site ? n->site->scope : nullptr;
     }
     Backward b(n, grads, results, id_, selection_ ? &selection_->needed : nullptr);
     naming_forward_line(n, [&] {
@@ -513,7 +530,7 @@ class Pass {
       const Tensor bad = sum_all(ne(results[i], results[i]));
       if (*bad.data<int64_t>() != 0) {
         fail("Function '", n->name(), "' returned nan values in its ", i, "th output: ", *bad.data<int64_t>(), " of ",
-             describe(results[i].get()), ". It was recorded", python.site_text(n->site_code, n->site_instruction));
+             describe(results[i].get()), ". It was recorded", n->site_text());
       }
     }
   }

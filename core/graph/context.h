@@ -11,6 +11,14 @@ namespace weft {
 
 struct Schedule;  // core/schedule
 struct Node;
+struct Scope;  // core/graph/site.h
+struct Site;
+struct OpTable;
+class Inputs;
+class Tensor;
+
+// Told of every operation after it has run; for those who look (graph views, profiles).
+using Observer = void (*)(const OpTable& table, Inputs in, const Tensor* out);
 
 struct Context {
   bool grad_enabled = true;
@@ -23,8 +31,11 @@ struct Context {
   CallSite user_site{};
   int user_site_depth = 0;
   const Schedule* schedule = nullptr;  // null: immediate
-  CallSite last_read{};                // where a value with history was last turned into a plain number; code owned
-  Node* cut = nullptr;  // owned: the mark left by the first recorded value met in this block without gradient
+  Observer observer = nullptr;
+  Scope* scope = nullptr;     // the innermost module being called; owned by its ModuleCall
+  Site* last_site = nullptr;  // owned: what the last recorded node was given
+  CallSite last_read{};       // where a value with history was last turned into a plain number; code owned
+  Node* cut = nullptr;        // owned: the mark left by the first recorded value met in this block without gradient
   std::vector<void*> saved_tensor_hooks;  // pairs pack, unpack: owned Python callables
 };
 

@@ -199,6 +199,7 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     } else {
       pass_cut(table, in, out);
     }
+    if (__builtin_expect(now.observer != nullptr, 0)) now.observer(table, in, out);
   } catch (Error& error) {
     describe_error(error, table, in);
     throw;
@@ -497,6 +498,7 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
     }
     note_write(self);
     if (record) rebase_history(self, record_node(table, fields, in, out, 1, before.get()), 0);
+    if (__builtin_expect(now.observer != nullptr, 0)) now.observer(table, in, out);
   } catch (Error& error) {
     describe_error(error, table, in);
     throw;

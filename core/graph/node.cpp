@@ -40,7 +40,7 @@ void finish_node(Node* n) {
   for (uint32_t i = 0; i < n->inputs; ++i)
     if (Node* producer = edges[i].node()) release(producer);
   if (n->op->destroy) n->op->destroy(n->fields());
-  if (n->site_code) release_code(n->site_code);
+  if (n->site) release(n->site);
   if (n->extra) {
     if (n->extra->hooks) python.release(n->extra->hooks);
     if (n->extra->metadata) python.release(n->extra->metadata);
@@ -169,7 +169,7 @@ Node* allocate_node(const OpTable& op, uint32_t inputs, int outputs, int saved, 
   n->refs = 1;
   n->inputs = inputs;
   n->sequence = ++next_sequence;
-  n->site_code = nullptr;
+  n->site = nullptr;
   n->site_instruction = 0;
   n->task = 0;
   n->waiting = nullptr;
@@ -301,11 +301,8 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
     }
     unfinished.n = nullptr;
   }
-  if (context().record_sites) {
-    const CallSite site = python.current_site();
-    n->site_code = site.code;
-    n->site_instruction = site.instruction;
-  }
+  Context& now = context();
+  if (now.record_sites) n->site = take_site(now, &n->site_instruction);
   return n;
 }
 
@@ -336,11 +333,8 @@ Node* record_cut(const OpTable& by) {
   new (n->fields()) Cut{&by, !context().grad_enabled};
   auto* meta = reinterpret_cast<ResultMeta*>(n->results());
   *meta = {DType::Float32, Device{}, 0, 0};
-  if (context().record_sites) {
-    const CallSite site = python.current_site();
-    n->site_code = site.code;
-    n->site_instruction = site.instruction;
-  }
+  Context& now = context();
+  if (now.record_sites) n->site = take_site(now, &n->site_instruction);
   return n;
 }
 
@@ -348,8 +342,7 @@ std::string cut_text(const TensorImpl* t) {
   Node* n = t->grad_fn;
   if (!n || t->requires_grad() || n->op != &op_Cut) return "";
   const Cut& cut = *reinterpret_cast<Cut*>(n->fields());
-  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") +
-         python.site_text(n->site_code, n->site_instruction);
+  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") + n->site_text();
 }
 
 void note_value_read(TensorImpl* t) {
@@ -383,7 +376,7 @@ namespace {
       "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). The "
       "graph "
       "was recorded by ",
-      n->name(), python.site_text(n->site_code, n->site_instruction),
+      n->name(), n->site_text(),
       ". If that line belongs to an earlier step, a value from that step was carried over: detach it "
       "(value = value.detach()) before using it again. Specify retain_graph=True only if you really mean to go "
       "backward through the same graph twice.");
@@ -394,8 +387,8 @@ namespace {
   fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", describe(t),
        "], ", source >= output(0) ? "which is output " : "which is input ",
        source >= output(0) ? __builtin_ctz(source) - 16 : __builtin_ctz(source), " of ", n->name(), ", is at version ",
-       t->storage->version, "; expected version ", version, " instead. It was saved",
-       python.site_text(n->site_code, n->site_instruction), writer.empty() ? "" : " and overwritten", writer,
+       t->storage->version, "; expected version ", version, " instead. It was saved", n->site_text(),
+       writer.empty() ? "" : " and overwritten", writer,
        ". Use the out-of-place form there, or clone() the value before it is overwritten.");
 }
 

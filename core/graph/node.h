@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/graph/op.h"
-#include "core/tensor/callsite.h"
+#include "core/graph/site.h"
 #include "core/tensor/tensor.h"
 
 namespace weft {
@@ -42,8 +42,7 @@ struct NodeExtra {
   void* hooks = nullptr;              // owned Python dict: see bind/node_type.cpp
   void* metadata = nullptr;           // owned Python dict, the user's
   std::vector<TensorImpl*> retained;  // results whose gradient is to be kept (retain_grad); not owned
-  std::string module_path;
-  std::string name;  // of a custom function
+  std::string name;                   // of a custom function
 };
 
 // The version of a saved tensor that was still pending when it was saved.
@@ -62,10 +61,10 @@ struct Node {
   uint32_t refs;
   uint32_t inputs;
   uint64_t sequence;
-  void* site_code;  // owned code object: the line that recorded this node
-  int32_t site_instruction;
-  uint32_t task;        // the backward pass the waiting gradients belong to
-  TensorImpl* waiting;  // owned gradient on its way in (only result); see waiting_slots()
+  Site* site;                // owned: where this node was recorded
+  int32_t site_instruction;  // and at which instruction of its code
+  uint32_t task;             // the backward pass the waiting gradients belong to
+  TensorImpl* waiting;       // owned gradient on its way in (only result); see waiting_slots()
   NodeExtra* extra;
   uint32_t bytes;
   uint8_t outputs;
@@ -103,6 +102,7 @@ struct Node {
   uint32_t* saved_sources() { return saved_versions() + saved_count; }
   bool has(NodeFlag f) const { return flags & f; }
   std::string name() const;  // MulBackward0
+  std::string site_text() const { return weft::site_text(site, site_instruction); }
 };
 static_assert(sizeof(Node) == 64);
 

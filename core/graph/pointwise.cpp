@@ -97,7 +97,7 @@ void keep_layout(Inputs in, Meta* out) {
   }
 }
 
-DType computed_dtype(const Pointwise& rule, Inputs in) {
+[[gnu::noinline]] DType promoted_dtype(const Pointwise& rule, Inputs in) {
   if (rule.promote == Promote::Exact) return in[0].dtype();
   const int first = rule.promote == Promote::SelectSecond ? 1 : 0;
   const TensorImpl* head = in[first].get();
@@ -115,6 +115,14 @@ DType computed_dtype(const Pointwise& rule, Inputs in) {
   if (rule.promote == Promote::Float && is_integral(common)) common = default_dtype();
   if (rule.promote == Promote::Number && common == DType::Bool) common = DType::Int64;
   return common;
+}
+
+inline DType computed_dtype(const Pointwise& rule, Inputs in) {
+  // One or two tensors of the same floating dtype: nothing to work out, whatever the rule.
+  const TensorImpl *a = in.data()[0], *b = in.data()[in.size() - 1];
+  const bool plain = in.size() <= 2 && a->dtype == b->dtype && !((a->flags | b->flags) & kWrappedNumber);
+  if (plain && is_floating(a->dtype)) return a->dtype;
+  return promoted_dtype(rule, in);
 }
 
 // The dtype the tile kernel runs in: half precision goes through float32.

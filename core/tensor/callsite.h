@@ -7,6 +7,8 @@
 
 namespace weft {
 
+struct TensorImpl;
+
 struct CallSite {
   void* code = nullptr;
   int32_t instruction = 0;
@@ -21,6 +23,8 @@ struct PythonHooks {
   std::string (*site_text)(void* code, int32_t instruction) = [](void*, int32_t) { return std::string(); };
   void* (*release_lock)() = []() -> void* { return nullptr; };
   void (*acquire_lock)(void*) = [](void*) {};
+  // A gradient that an optimiser step has already used is being added to (see weft/doctor).
+  void (*stale_gradient)(TensorImpl* leaf) = [](TensorImpl*) {};
   // Adds a note to the Python exception that is set.
   void (*annotate)(const std::string& note) = [](const std::string&) {};
   // Ctrl-C: throws PythonError when the interpreter has a signal waiting.

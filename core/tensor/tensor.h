@@ -125,6 +125,8 @@ struct AutogradExtra {
   Node* accumulator = nullptr;  // not owned: the AccumulateGrad node of a leaf, while a graph holds it
   void* hooks = nullptr;        // Python dicts, owned through python_hooks
   void* post_accumulate = nullptr;
+  // The optimiser step that has used `grad`, and the version it had then: adding to it again is a mistake.
+  uint32_t used_by_step = 0, used_version = 0;
   std::string name;
 };
 AutogradExtra& extra_of(TensorImpl* t);

@@ -148,7 +148,7 @@ def _get_attribute(self: Any, name: str) -> Any:
 
 
 def _of_context(node: Any, context: Any, name: str) -> Any:
-    before, context._node = context._node, node  # saved results get their history from it
+    context._node, before = node, context._node  # saved results get their history from it
     try:
         return getattr(context, name)
     finally:

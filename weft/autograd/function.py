@@ -1,4 +1,8 @@
-"""Custom operations: a forward and a backward written by the user."""
+"""Custom operations: a forward and a backward written by the user.
+
+The core runs them and records them (bind/custom_function.cpp); what it leaves to this module are
+the results that need thought: several at once, views, inputs that come back.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from typing import Any
 
 from weft import _core
 from weft.autograd._modes import no_grad
-from weft.autograd._saved import SavedValue
 
 Tensor = _core.Tensor
 
@@ -16,15 +19,14 @@ Tensor = _core.Tensor
 class FunctionCtx:
     """Carries what forward tells backward; ``grad_fn`` of the results shows its attributes."""
 
-    def __init__(self) -> None:
-        self.needs_input_grad: tuple[bool, ...] = ()
-        self.to_save: tuple[Any, ...] = ()
-        self.dirty_tensors: tuple[Any, ...] = ()
-        self.non_differentiable: tuple[Any, ...] = ()
-        self.materialize_grads = True
-        self._saved: tuple[SavedValue | None, ...] | None = ()
-        self._node: Any = None
-        self._name = ""
+    # On the class, because most contexts need no others.
+    needs_input_grad: tuple[bool, ...] = ()
+    to_save: tuple[Any, ...] = ()
+    dirty_tensors: tuple[Any, ...] = ()
+    non_differentiable: tuple[Any, ...] = ()
+    materialize_grads = True
+    _saved: tuple[Any, ...] | None = ()
+    _node: Any = None  # while backward runs
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors for backward, where ``saved_tensors`` gives them back, checked."""
@@ -64,106 +66,11 @@ class FunctionCtx:
             )
         if not self._saved and self.to_save:  # still inside forward
             return self.to_save
-        return tuple(None if s is None else s.get(self._node, self._name) for s in self._saved)
+        node = self._node
+        return tuple([None if s is None else s.get(node) for s in self._saved])
 
 
-class _Backward:
-    """What the recorded node calls."""
-
-    __slots__ = ("context", "function", "places", "results")
-
-    def __init__(
-        self, function: Any, context: FunctionCtx, places: list[int], results: list[bool]
-    ) -> None:
-        self.function = function
-        self.context = context
-        self.places = places  # of the tensors among forward's arguments
-        self.results = results  # which of forward's results are tensors
-
-    def __call__(self, gradients: tuple[Any, ...], node: Any) -> Any:
-        context = self.context
-        if context.materialize_grads and None in map(_none_or_true, gradients):
-            gradients = tuple(
-                _core._zeros(*meta) if g is None else g
-                for g, meta in zip(gradients, node.results, strict=True)
-            )
-        if not all(self.results):
-            remaining = iter(gradients)
-            gradients = tuple(next(remaining) if tensor else None for tensor in self.results)
-        context._node = node
-        try:
-            with _as_user_code():
-                found = _rule(self.function)(context, *gradients)
-        finally:
-            context._node = None
-        return self._checked(found)
-
-    def _checked(self, found: Any) -> tuple[Any, ...]:
-        if not isinstance(found, tuple):
-            found = (found,)
-        count = len(self.context.needs_input_grad)
-        name = self.context._name
-        if len(found) > count and all(g is None for g in found[count:]):
-            found = found[:count]
-        if len(found) != count:
-            raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {count}, "
-                f"got {len(found)})"
-            )
-        for i, gradient in enumerate(found):
-            if gradient is None:
-                continue
-            if i not in self.places:
-                raise RuntimeError(
-                    f"function {name} returned a gradient different from None at position {i + 1}, "
-                    "but the corresponding forward input was not a Variable"
-                )
-            if not isinstance(gradient, Tensor):
-                raise TypeError(
-                    f"expected Variable or None (got {type(gradient).__name__}) as gradient "
-                    f"{i + 1} of {name}"
-                )
-        return tuple(found[i] for i in self.places)
-
-    def release(self) -> None:
-        self.context._saved = None
-
-
-def _none_or_true(gradient: Any) -> bool | None:
-    return None if gradient is None else True
-
-
-def _rule(function: Any) -> Callable[..., Any]:
-    """``backward``, or ``vjp``, which is another name for it."""
-    if function.vjp is Function.vjp:
-        rule: Callable[..., Any] = function.backward
-        return rule
-    if function.backward is not Function.backward:
-        raise RuntimeError(
-            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-            "should only implement one of them."
-        )
-    rule = function.vjp
-    return rule
-
-
-class _as_user_code:
-    """Inside backward of a custom function the user's own lines are recorded again."""
-
-    __slots__ = ("before",)
-
-    def __enter__(self) -> None:
-        self.before = _core._enter_user_code()
-
-    def __exit__(self, *exception: object) -> None:
-        _core._leave_user_code(self.before)
-
-
-def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
-    return any(value is v for v in values)
-
-
-class Function:
+class Function(_core.FunctionBase):
     """Subclass with static methods ``forward`` and ``backward``, and call ``apply``."""
 
     generate_vmap_rule = False
@@ -205,66 +112,6 @@ class Function:
             "forward mode AD."
         )
 
-    @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs the function and records it."""
-        context = FunctionCtx()
-        takes_context = cls.setup_context is Function.setup_context
-        if kwargs or not takes_context:
-            args = _positional(cls.forward, args, kwargs)
-        context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        context._name = cls.__name__ + "Backward"
-        recording = _core.is_grad_enabled() and any(context.needs_input_grad)
-        with no_grad():
-            if takes_context:
-                result = cls.forward(context, *args)
-            else:
-                result = cls.forward(*args)
-                cls.setup_context(context, args, result)
-            several = isinstance(result, tuple)
-            given = result if several else (result,)
-            results = [_own_result(value, args, context, recording) for value in given]
-        if recording:
-            cls._record(context, args, given, results)
-        else:
-            context._saved = None
-        return tuple(results) if several else results[0]
-
-    @classmethod
-    def _record(
-        cls, context: FunctionCtx, args: tuple[Any, ...], given: tuple[Any, ...], results: list[Any]
-    ) -> None:
-        for tensor in context.dirty_tensors:
-            _check_dirty(tensor, given, results)
-        are_tensors = [isinstance(value, Tensor) for value in results]
-        positions = [i for i, is_tensor in enumerate(are_tensors) if is_tensor]
-        tensors = [results[i] for i in positions]
-        differentiable = tuple(
-            results[i].is_floating_point() and not _is_among(given[i], context.non_differentiable)
-            for i in positions
-        )
-        if any(differentiable):
-            places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-            _core._record_function(
-                _Backward(cls, context, places, are_tensors),
-                context._name,
-                [args[i] for i in places],
-                tensors,
-                differentiable,
-                tuple(_is_among(t, context.dirty_tensors) for t in tensors),
-            )
-        saved: list[SavedValue | None] = []
-        for tensor in context.to_save:
-            if tensor is None:
-                saved.append(None)
-                continue
-            number = next((k for k, i in enumerate(positions) if given[i] is tensor), None)
-            is_input = _is_among(tensor, args) and not _is_among(tensor, context.dirty_tensors)
-            saved.append(SavedValue(tensor, None if is_input else number))
-        context._saved = tuple(saved)
-        context.to_save = ()
-        context.dirty_tensors = context.non_differentiable = ()
-
 
 def _positional(
     forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -275,6 +122,61 @@ def _positional(
     bound = inspect.signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.args
+
+
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
+    return any(value is v for v in values)
+
+
+def _finish(
+    function: Any, context: FunctionCtx, args: tuple[Any, ...], result: Any, recording: bool
+) -> Any:
+    """What ``apply`` returns for what forward gave, recorded if there is a gradient to flow."""
+    several = isinstance(result, tuple)
+    given = result if several else (result,)
+    results = [_own_result(value, args, context, recording) for value in given]
+    if recording:
+        _record(function, context, args, given, results)
+    else:
+        context._saved = None
+    return tuple(results) if several else results[0]
+
+
+def _record(
+    function: Any,
+    context: FunctionCtx,
+    args: tuple[Any, ...],
+    given: tuple[Any, ...],
+    results: list[Any],
+) -> None:
+    for tensor in context.dirty_tensors:
+        _check_dirty(tensor, given, results)
+    positions = [i for i, value in enumerate(results) if isinstance(value, Tensor)]
+    tensors = [results[i] for i in positions]
+    differentiable = [
+        results[i].is_floating_point() and not _is_among(given[i], context.non_differentiable)
+        for i in positions
+    ]
+    if any(differentiable):
+        places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        _core._record_function(
+            function,
+            context,
+            places,
+            "".join("t" if isinstance(value, Tensor) else "-" for value in results),
+            [args[i] for i in places],
+            tensors,
+            differentiable,
+            [_is_among(t, context.dirty_tensors) for t in tensors],
+        )
+    saved: list[Any] = []
+    for tensor in context.to_save:
+        number = next((k for k, i in enumerate(positions) if given[i] is tensor), None)
+        is_input = _is_among(tensor, args) and not _is_among(tensor, context.dirty_tensors)
+        kept = None if tensor is None else _core.SavedValue(tensor, None if is_input else number)
+        saved.append(kept)
+    context._saved = tuple(saved)
+    context.to_save = context.dirty_tensors = context.non_differentiable = ()
 
 
 def _own_result(value: Any, args: tuple[Any, ...], context: FunctionCtx, recording: bool) -> Any:
@@ -312,6 +214,11 @@ def _check_dirty(tensor: Any, given: tuple[Any, ...], results: list[Any]) -> Non
             "one that does the other operations)."
         )
     _core._bump_version(tensor)
+
+
+_core._set_function_parts(
+    FunctionCtx, _finish, _positional, Function.setup_context, Function.backward, Function.vjp
+)
 
 
 class _NotTwice(Function):

@@ -16,11 +16,10 @@ from typing import Any
 
 from weft import _core
 from weft.autograd import Function, backward, enable_grad, no_grad
-from weft.autograd._saved import SavedValue
 from weft.autograd.graph import saved_tensors_hooks
 from weft.ops.random import fork_rng, get_rng_state, set_rng_state
 
-Tensor = _core.Tensor
+Tensor, SavedValue = _core.Tensor, _core.SavedValue
 Contexts = Callable[[], tuple[contextlib.AbstractContextManager[Any], ...]]
 
 _early_stop_override: bool | None = None
@@ -275,12 +274,12 @@ class _Argument:
 
     def __init__(self, value: Any) -> None:
         self.requires_grad = _requires_grad(value)
-        self.value = SavedValue(value, None) if isinstance(value, Tensor) else value
+        self.value = SavedValue(value) if isinstance(value, Tensor) else value
 
     def get(self) -> Any:
         if not isinstance(self.value, SavedValue):
             return self.value
-        tensor = self.value.get(None, "checkpoint")
+        tensor = self.value.get()
         if self.requires_grad and not tensor.requires_grad:  # computed again without its history
             return tensor.detach().requires_grad_()
         return tensor

@@ -82,22 +82,14 @@ template <class Op, class T, class A> struct Tree {
     }
   }
 
-  // Takes whole rounds of `depth` rows per lane from row r on; returns the first row that is left.
-  template <int depth>
-  static int64_t take_rounds(T* lanes, int64_t width, const char* x, int64_t row_stride, int64_t r, int64_t rows,
-                             int64_t first_row, const T* centers, bool dense) {
-    constexpr int64_t kRound = depth * kLanes;
-    for (; r + kRound <= rows; r += kRound) {
-      if (dense) {
-        take_row<depth>(lanes, kLanes * width, x + r * row_stride, row_stride, nullptr);
-        continue;
-      }
-      for (int l = 0; l < kLanes; ++l) {
-        T* lane = lanes + (first_row + l) % kLanes * width;
-        take_row<depth>(lane, width, x + (r + l) * row_stride, row_stride, centers);
-      }
-    }
-    return r;
+  static constexpr int kDepth = 8;  // rows that a lane takes at once
+
+  // take_row<depth> for a depth that is known at run time: from 1 to kDepth.
+  template <int deepest = kDepth>
+  WEFT_FN static void take_rows(int64_t depth, T* lane, int64_t width, const char* x, int64_t row_stride,
+                                const T* center) {
+    if (depth == deepest) return take_row<deepest>(lane, width, x, row_stride, center);
+    if constexpr (deepest > 1) take_rows<deepest - 1>(depth, lane, width, x, row_stride, center);
   }
 
   static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
@@ -107,14 +99,23 @@ template <class Op, class T, class A> struct Tree {
     // Dense rows: kLanes of them lie as their lanes do.
     const bool dense =
         row_stride == width * static_cast<int64_t>(sizeof(T)) && center == nullptr && first_row % kLanes == 0;
-    int64_t r = 0;
-    r = take_rounds<8>(all, width, x, row_stride, r, rows, first_row, centers, dense);
-    r = take_rounds<4>(all, width, x, row_stride, r, rows, first_row, centers, dense);
-    r = take_rounds<1>(all, width, x, row_stride, r, rows, first_row, centers, dense);
-    if (dense) return take_row<1>(all, (rows - r) * width, x + r * row_stride, 0, nullptr);
-    for (; r < rows; ++r) {
-      T* lane = all + (first_row + r) % kLanes * width;
-      take_row<1>(lane, width, x + r * row_stride, row_stride, centers);
+    for (int64_t r = 0; r < rows; r += kDepth * kLanes, x += kDepth * kLanes * row_stride) {
+      const int64_t left = rows - r < kDepth * kLanes ? rows - r : kDepth * kLanes;
+      const int64_t whole = left / kLanes, deeper = left % kLanes;  // the first lanes take one row more
+      if (dense) {
+        if (deeper > 0) take_rows(whole + 1, all, deeper * width, x, row_stride, nullptr);
+        if (whole > 0) {
+          take_rows(whole, all + deeper * width, (kLanes - deeper) * width, x + deeper * row_stride, row_stride,
+                    nullptr);
+        }
+        continue;
+      }
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const int64_t depth = whole + (l < deeper);
+        if (depth == 0) break;
+        T* lane = all + (first_row + l) % kLanes * width;
+        take_rows(depth, lane, width, x + l * row_stride, row_stride, centers);
+      }
     }
   }
 
