@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -303,9 +304,24 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return input.new_empty(0)
+    length = input.shape[0]
+    rows = _number_of_choices(length + r - 1 if with_replacement else length, r)
+    _core.empty(rows, r, dtype=_core.int64)  # refuses what does not fit before it is counted out
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    chosen = list(itertools.chain.from_iterable(choose(range(input.shape[0]), r)))
+    chosen = array.array("q", itertools.chain.from_iterable(choose(range(length), r)))
     return input[_core.tensor(chosen, dtype=_core.int64)].reshape(-1, r)
+
+
+def _number_of_choices(length: int, r: int) -> int:
+    """How many ways there are to choose ``r`` of ``length``; stops counting beyond any memory."""
+    count = 1 if 0 <= r <= length else 0
+    for k in range(min(r, length - r)):
+        count = count * (length - k) // (k + 1)
+        if count > 2**62:
+            raise RuntimeError(
+                f"combinations(): choosing {r} of {length} gives more rows than memory can hold"
+            )
+    return count
 
 
 @composed(kinds="function")
