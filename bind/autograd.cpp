@@ -131,6 +131,7 @@ PyObject* set_provenance(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 PyObject* live_counts(PyObject*, PyObject*) {
+  forget_finished_records();
   return Py_BuildValue("{s:L, s:L, s:L, s:L}", "tensors", (long long)live.tensors, "storages", (long long)live.storages,
                        "nodes", (long long)live.nodes, "bytes", (long long)live.bytes);
 }
@@ -156,6 +157,7 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
   }
   return guarded([&] {
     Tensor of = Tensor::share(tensor_argument(tensor));
+    ensure_value(of.get());
     const bool leaf_copy = !needs_grad(of.get());
     Tensor t = leaf_copy ? alias(of) : reshape(of, of.sizes());
     if (t->python) t = alias(t);

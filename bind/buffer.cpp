@@ -179,6 +179,7 @@ PyObject* tensor_over_storage(PyObject*, PyObject* args) {
         sizes.size() != strides.size()) {
       fail(ErrorKind::Type, "_over_storage(bytes, dtype, sizes, strides, offset)");
     }
+    ensure_value(impl_of(bytes));
     Storage* s = impl_of(bytes)->storage;
     const int64_t numel = checked_numel(sizes);
     int64_t last = offset;
@@ -213,6 +214,7 @@ bool is_shared(const Storage* s) { return s->release_owner == release_shared; }
 
 PyObject* m_is_shared(PyObject*, PyObject* tensor) {
   return guarded([&] {
+    ensure_value(tensor_argument(tensor));
     ensure_value(tensor_argument(tensor));
     return PyBool_FromLong(is_shared(tensor_argument(tensor)->storage));
   });

@@ -1,6 +1,7 @@
 // Operations written in Python (weft/ops): a callable that remembers the user's line before it enters
 // weft's own code, so that every node recorded inside belongs to the line that called it.
 #include "bind/override.h"
+#include "bind/user_site.h"
 
 namespace weft::bind {
 namespace {
@@ -13,27 +14,6 @@ struct PyComposed {
 
 PyTypeObject* function_type = nullptr;
 PyTypeObject* method_type = nullptr;
-
-// Holds the caller's line for as long as weft's own Python runs.
-class UserSite {
- public:
-  UserSite() : context_(context()) {
-    outermost_ = context_.user_site_depth == 0;
-    if (outermost_) {
-      // Without provenance nothing is looked up, but inner calls must still not look either.
-      context_.user_site = context_.record_sites ? python.current_site() : CallSite{};
-    }
-    ++context_.user_site_depth;
-  }
-  ~UserSite() {
-    --context_.user_site_depth;
-    if (outermost_) Py_XDECREF(static_cast<PyObject*>(context_.user_site.code));
-  }
-
- private:
-  Context& context_;
-  bool outermost_;
-};
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   PyObject* answer;

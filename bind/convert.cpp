@@ -40,10 +40,24 @@ PyObject* nested_list(const TensorImpl* t, int dim, const char* at) {
   return list.release();
 }
 
+// tolist() is a function of weft's own: the line that reads is its caller's.
+void note_callers_read(TensorImpl* t) {
+  PyFrameObject* const own = PyEval_GetFrame();
+  const Ref caller(reinterpret_cast<PyObject*>(own ? PyFrame_GetBack(own) : nullptr));
+  if (!caller || context().user_site_depth > 0) return note_value_read(t);
+  auto* const running = reinterpret_cast<PyFrameObject*>(caller.get());
+  const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(running)));
+  Context& now = context();
+  now.user_site = {code.get(), PyFrame_GetLasti(running)};
+  ++now.user_site_depth;
+  note_value_read(t);
+  --now.user_site_depth;
+}
+
 PyObject* to_list(PyObject*, PyObject* tensor) {
   return guarded([&] {
     TensorImpl* t = tensor_argument(tensor);
-    note_value_read(t);
+    if (t->grad_fn) note_callers_read(t);
     ensure_value(t);
     return t->ndim == 0 ? element(t->dtype, t->data) : nested_list(t, 0, t->data);
   });
@@ -293,6 +307,7 @@ Tensor copy_of(PyObject* source, std::optional<DType> dtype) {
                    1) < 0) {
     throw PythonError{};
   }
+  note_value_read(impl_of(source));
   const GradMode off(false);
   const Tensor from = Tensor::share(impl_of(source));
   Tensor copy = to_dtype(from, dtype.value_or(from.dtype()));
@@ -346,6 +361,7 @@ Tensor sequence_to_tensor(PyObject* data, std::optional<DType> wanted) {
 }
 
 PyObject* tensor_item(TensorImpl* t) {
+  if (t->grad_fn) note_value_read(t);
   ensure_value(t);
   return element(t->dtype, t->data);
 }

@@ -15,6 +15,8 @@ namespace nb = nanobind;
 namespace weft::bind {
 
 void init_generator(nb::module_& m);
+bool init_optimisers(PyObject* module);
+bool init_module_type(PyObject* module);
 
 namespace {
 
@@ -47,7 +49,8 @@ NB_MODULE(_core, m) {
   PyObject* module = m.ptr();
   if (!init_small_types(module) || !init_tensor_type(module) || !init_node_type(module) || !init_result_types(module) ||
       !init_op_functions(module) || !init_autograd(module) || !init_conversions(module) || !init_composed(module) ||
-      !init_shapes(module) || !init_observer(module)) {
+      !init_shapes(module) || !init_observer(module) || !init_doctor(module) || !init_modes(module) ||
+      !init_module_type(module) || !init_optimisers(module)) {
     throw nb::python_error();
   }
   init_generator(m);

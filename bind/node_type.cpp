@@ -4,6 +4,7 @@
 
 #include "bind/object.h"
 #include "core/autograd/engine.h"
+#include "core/graph/diagnosis.h"
 
 namespace weft { Tensor accumulated_variable(Node* n); }
 
@@ -123,6 +124,12 @@ PyObject* get_scope(PyObject* self, void*) {
   if (!all || PyList_Reverse(all.get()) < 0) return nullptr;
   return PyList_AsTuple(all.get());
 }
+PyObject* get_feeds_recorded(PyObject* self, void*) { return PyBool_FromLong(node_of(self)->has(kFeedsRecorded)); }
+PyObject* get_counted(PyObject* self, void*) { return PyBool_FromLong(node_of(self)->has(kCounted)); }
+PyObject* get_note(PyObject* self, void*) {
+  Node* n = node_of(self);
+  return PyUnicode_FromString(n->extra ? n->extra->note.c_str() : "");
+}
 PyObject* get_attributes(PyObject* self, void*) {
   Node* n = node_of(self);
   return PyUnicode_FromString(n->op->text ? n->op->text(n->fields()).c_str() : "");
@@ -188,7 +195,9 @@ PyObject* get_saved_sources(PyObject* self, void*) {
   }
   return all.release();
 }
-// (bytes, address) of each saved value, in the order of _saved_sources; None once it has been freed.
+// Whether a backward pass has freed the saved values; those of a pending node are not there yet.
+PyObject* get_released(PyObject* self, void*) { return PyBool_FromLong(node_of(self)->has(kReleased)); }
+// (bytes, address) of each saved value, in the order of _saved_sources; None where there is none.
 // Values that several nodes keep share an address, so that memory is not counted twice.
 PyObject* get_saved_places(PyObject* self, void*) {
   Node* n = node_of(self);
@@ -250,6 +259,11 @@ PyGetSetDef attributes[] = {
     {"_sequence", get_sequence, nullptr, nullptr, nullptr},
     {"site", get_site, nullptr, "(file, line, function) that recorded this node.", nullptr},
     {"scope", get_scope, nullptr, "The modules that were being called, outermost first.", nullptr},
+    {"_doctor_note", get_note, nullptr, "What the doctor noticed when this node was recorded.", nullptr},
+    {"_feeds_recorded", get_feeds_recorded, nullptr, "Of a cut: whether a recorded operation used a value behind it.",
+     nullptr},
+    {"_counted", get_counted, nullptr, "Of a cut: whether a number or classes were read from a value behind it.",
+     nullptr},
     {"attributes", get_attributes, nullptr, nullptr, nullptr},
     {"results", get_results, nullptr, nullptr, nullptr},
     {"kept_bytes", get_kept_bytes, nullptr, nullptr, nullptr},
@@ -258,6 +272,7 @@ PyGetSetDef attributes[] = {
     {"requires_grad", get_true, nullptr, nullptr, nullptr},
     {"_context", get_context, nullptr, nullptr, nullptr},
     {"_saved_sources", get_saved_sources, nullptr, nullptr, nullptr},
+    {"_released", get_released, nullptr, nullptr, nullptr},
     {"_saved_places", get_saved_places, nullptr, nullptr, nullptr},
     {"_hooks", get_hooks, set_hooks, nullptr, nullptr},
     {}};

@@ -94,6 +94,8 @@ bool init_autograd(PyObject* module);
 bool init_conversions(PyObject* module);
 bool init_composed(PyObject* module);
 bool init_observer(PyObject* module);
+bool init_doctor(PyObject* module);
+bool init_modes(PyObject* module);
 
 // The named tuple of an operation with named results, null for others (bind/result_types.cpp).
 PyTypeObject* named_result_type(const Schema& schema);

@@ -242,7 +242,7 @@ PyObject* get_data(PyObject* self, void*) {
     ensure_value(t);
     Tensor copy = alias(Tensor::share(t));
     copy->flags |= kUntracked;
-    if (shows_requires_grad(t)) copy->grad_fn = record_cut(op_data);
+    if (shows_requires_grad(t)) copy->grad_fn = record_cut(op_data, t);
     return keeps_class(Py_TYPE(self)) ? wrap_as(Py_TYPE(self), std::move(copy)) : wrap(std::move(copy));
   });
 }
@@ -415,7 +415,6 @@ PyObject* m_data_ptr(PyObject* self, PyObject*) {
 PyObject* m_item(PyObject* self, PyObject*) {
   return guarded([&] {
     TensorImpl* t = impl_of(self);
-    note_value_read(t);
     if (t->numel != 1) {
       fail("a Tensor with ", t->numel, " elements cannot be converted to Scalar (", describe(t),
            "); use tolist() for all of them");
@@ -473,7 +472,7 @@ PyObject* m_detach_(PyObject* self, PyObject*) {
     }
     if (t->has(kRetainsGrad)) forget_retained(t);
     if (needs_grad(t)) {
-      Node* cut = record_cut(op_detach_in_place);
+      Node* cut = record_cut(op_detach_in_place, t);
       if (t->grad_fn) release(t->grad_fn);
       t->grad_fn = cut;
     }

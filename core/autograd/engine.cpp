@@ -5,6 +5,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/graph/diagnosis.h"
 #include "core/ops/functions.h"
 
 namespace weft {
@@ -109,30 +110,28 @@ Tensor as_first_grad(const TensorImpl* leaf, const Tensor& g) {
   return copy;
 }
 
-// Written to since the step (`zero_()`, a decay by hand): then somebody meant it.
-[[gnu::noinline]] void note_stale(TensorImpl* leaf, AutogradExtra& extra) {
-  const bool untouched = extra.grad->storage && extra.grad->storage->version == extra.used_version;
-  if (untouched) python.stale_gradient(leaf);
-  extra.used_by_step = 0;
-}
-
 void add_to_leaf(TensorImpl* leaf, const Tensor& g) {
   if (!g || !leaf->requires_grad()) return;  // it may have been detached since
   if (leaf->grad_fn) {
     fail("leaf variable has been moved into the graph interior: ", describe(leaf),
          " was detached in place and then written to with values that depend on what it was before.");
   }
+  if (!(leaf->flags & (kOptimised | kMetUnoptimised))) {
+    leaf->flags |= kMetUnoptimised;
+    python.unoptimised_leaf(leaf);
+  }
   AutogradExtra& extra = extra_of(leaf);
-  if (extra.used_by_step && extra.grad) note_stale(leaf, extra);
+  if (extra.grad && (extra.used_by_step | extra.stale_step)) note_addition(leaf, extra);
   if (!extra.grad) {
     extra.grad = as_first_grad(leaf, g);
-    extra.used_by_step = 0;
+    note_first_gradient(extra);
   } else if (context().grad_enabled) {
     extra.grad = add(extra.grad, g);
   } else {
     const Locked locked;
     TensorImpl* pair[] = {extra.grad.get(), g.get()};
     apply_in_place(op_Add, nullptr, Inputs(pair, 2));
+    note_added(extra);
   }
   if (extra.post_accumulate) hook_runner.after_accumulate(leaf);
 }
@@ -321,11 +320,15 @@ class Pass {
   void seed() {
     for (size_t i = 0; i < request_.roots.size(); ++i) {
       const Tensor& root = request_.roots[i];
-      if (root && !(needs_grad(root.get()) && root->requires_grad())) fail_without_history(root, i);
+      if (root && !(needs_grad(root.get()) && root->requires_grad())) {
+        python.no_history(root.get());
+        fail_without_history(root, i);
+      }
       const Edge edge = held_edge(root, request_.root_edges, i);
       roots_.push_back(edge.node());
       const Tensor g = i < request_.gradients.size() ? request_.gradients[i] : Tensor();
       const IntSpan sizes = edge.node()->result_sizes(edge.output_nr());
+      if (Node* n = find_broadcast_near(edge.node())) python.suspicious_broadcast(n);
       if (!g) {
         deliver(edge, implied_gradient(edge));
       } else if (!std::equal(g.sizes().begin(), g.sizes().end(), sizes.begin(), sizes.end())) {

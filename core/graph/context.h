@@ -23,7 +23,8 @@ using Observer = void (*)(const OpTable& table, Inputs in, const Tensor* out);
 struct Context {
   bool grad_enabled = true;
   bool inference = false;
-  bool mark_cuts = true;  // see Note [Where the chain was cut]; off in weft's own work without gradient
+  bool mark_cuts = true;    // see Note [Where the chain was cut]; off in weft's own work without gradient
+  bool trace_cuts = false;  // the doctor is looking for the one that lost a parameter
   bool anomaly = false;
   bool anomaly_check_nan = true;
   bool record_sites = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/graph/diagnosis.h"
 #include "core/graph/values.h"
 #include "core/tensor/promotion.h"
 
@@ -87,10 +88,11 @@ void pass_cut(const OpTable& table, Inputs in, Tensor* out) {
     if (t->requires_grad()) {
       Context& now = context();
       if (now.grad_enabled) {
-        cut = record_cut(table);
+        cut = record_cut(table, t);
       } else {
         // One mark serves a whole block without gradient.
-        if (!now.cut) now.cut = record_cut(table);
+        if (now.trace_cuts && now.cut) release(std::exchange(now.cut, nullptr));
+        if (!now.cut) now.cut = record_cut(table, t);
         cut = now.cut;
         retain(cut);
       }
@@ -100,6 +102,7 @@ void pass_cut(const OpTable& table, Inputs in, Tensor* out) {
     } else {
       continue;
     }
+    if (context().trace_cuts && !context().grad_enabled) trace_others(cut, in, i);
     for (int k = 0; k < table.outputs; ++k) {
       if (out[k]->grad_fn) continue;
       retain(cut);
@@ -172,7 +175,7 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
       return;
     }
     if (in.size() > 1) check_inputs(table, in);
-    Meta metas[3];
+    Meta metas[kMostResults];
     if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
     if (__builtin_expect(now.schedule != nullptr, 0) && !(table.traits & (kForcesValues | kRandom))) {
@@ -194,8 +197,9 @@ void apply(const OpTable& table, const void* fields, Inputs in, Tensor* out) {
     } else if (now.grad_enabled && !(table.traits & kNeverDifferentiable) && is_differentiable(out[0].dtype()) &&
                any_needs_grad(in)) {
       check_not_inference(table, in);
-      attach(record_node(table, fields, in, out, table.outputs, nullptr), out, table.outputs,
-             table.traits & kFirstOutputOnly);
+      Node* n = record_node(table, fields, in, out, table.outputs, nullptr);
+      if (in.size() == 2 && blows_both_up(in, out[0])) mark_broadcast(n, in);
+      attach(n, out, table.outputs, table.traits & kFirstOutputOnly);
     } else {
       pass_cut(table, in, out);
     }
@@ -450,7 +454,7 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
       pair[1] = result.get();
       return apply_in_place(op_Copy, &kPlainCopy, Inputs(pair, 2));
     }
-    Meta metas[3];
+    Meta metas[kMostResults];
     if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
     const Meta& meta = metas[0];
@@ -486,7 +490,7 @@ void apply_in_place(const OpTable& table, const void* fields, Inputs in) {
         if (in.data()[i] == self && (mask & input(i)) && !before) before = detached_copy(in[0]);
       }
     }
-    Tensor out[3];
+    Tensor out[kMostResults];
     out[0] = Tensor::share(self);
     if (table.pointwise || (table.traits & kUpdatesSelf)) {
       run_operation(table, fields, inputs, out);
@@ -554,10 +558,10 @@ void apply_out(const OpTable& table, const void* fields, Inputs in, Tensor* out)
       copy_into(out[0], result);
       return note_write(out[0].get());
     }
-    Meta metas[3];
+    Meta metas[kMostResults];
     if (table.pointwise) infer_pointwise(table, fields, in, metas);
     else table.infer(fields, in, metas);
-    Tensor fresh[3];
+    Tensor fresh[kMostResults];
     for (int k = 0; k < table.outputs; ++k) {
       check_out_dtype(table, metas[k].dtype, out[k].get(), in);
       resize_output(out[k].get(), metas[k].shape());

@@ -5,6 +5,7 @@
 
 #include "core/graph/backward.h"
 #include "core/graph/context.h"
+#include "core/graph/diagnosis.h"
 
 namespace weft {
 
@@ -152,6 +153,8 @@ struct Cut {
 };
 extern const OpTable op_Cut;
 constexpr OpTable op_Cut = make_table<Cut>("Cut");
+// Only a name, for a value that became a plain number.
+constexpr OpTable op_ValueRead{"ValueRead", Schema{"item(Tensor self) -> Scalar"}};
 
 SavedValueHooks saved_value_hooks;
 
@@ -251,7 +254,9 @@ Node* record(const OpTable& op, const void* fields, Inputs in, Tensor* out, int 
   Edge* edges = n->edges();
   for (int i = 0; i < n_in; ++i) {
     TensorImpl* t = in.data()[i];
-    edges[i] = linked && t && t->requires_grad() ? take_gradient_edge(t) : Edge();
+    const bool differentiable = t && t->requires_grad();
+    edges[i] = linked && differentiable ? take_gradient_edge(t) : Edge();
+    if (t && !differentiable && t->grad_fn) t->grad_fn->flags |= kFeedsRecorded;
   }
   // An accumulator just made has a later number than this node; leaves must come after all their users.
   n->sequence = ++next_sequence;
@@ -327,7 +332,7 @@ void save_results(Node* n, const Tensor* out) {
   }
 }
 
-Node* record_cut(const OpTable& by) {
+Node* record_cut(const OpTable& by, TensorImpl* from) {
   Node* n = allocate_node(op_Cut, 0, 1, 0, sizeof(ResultMeta));
   --live.nodes;
   new (n->fields()) Cut{&by, !context().grad_enabled};
@@ -335,19 +340,24 @@ Node* record_cut(const OpTable& by) {
   *meta = {DType::Float32, Device{}, 0, 0};
   Context& now = context();
   if (now.record_sites) n->site = take_site(now, &n->site_instruction);
+  if (now.trace_cuts) trace_cut(n, from);
   return n;
 }
 
-std::string cut_text(const TensorImpl* t) {
-  Node* n = t->grad_fn;
-  if (!n || t->requires_grad() || n->op != &op_Cut) return "";
+bool is_cut(const TensorImpl* t) { return t->grad_fn && !t->requires_grad() && t->grad_fn->op == &op_Cut; }
+
+std::string cut_name(Node* n) {
   const Cut& cut = *reinterpret_cast<Cut*>(n->fields());
-  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "") + n->site_text();
+  return std::string(cut.by->name()) + (cut.under_no_grad ? " under no_grad" : "");
 }
+
+std::string cut_text(const TensorImpl* t) { return is_cut(t) ? cut_name(t->grad_fn) + t->grad_fn->site_text() : ""; }
 
 void note_value_read(TensorImpl* t) {
   Context& now = context();
+  if (is_cut(t) && (t->numel == 1 || !is_floating(t->dtype))) t->grad_fn->flags |= kCounted;
   if (!t->requires_grad() || !now.record_sites) return;
+  if (now.trace_cuts) release(record_cut(op_ValueRead, t));
   const CallSite before = std::exchange(now.last_read, python.current_site());
   if (before.code) python.release(before.code);
 }

@@ -31,9 +31,11 @@ class Edge {
 };
 
 enum NodeFlag : uint8_t {
-  kReleased = 1 << 0,  // saved values have been freed by a backward pass
-  kHasRun = 1 << 1,    // of a deferred node
-  kDeferred = 1 << 2,  // made by the deferred schedule: has room for what it needs to run later
+  kReleased = 1 << 0,        // saved values have been freed by a backward pass
+  kHasRun = 1 << 1,          // of a deferred node
+  kDeferred = 1 << 2,        // made by the deferred schedule: has room for what it needs to run later
+  kFeedsRecorded = 1 << 3,   // of a Cut: a value without history went into a recorded operation
+  kBroadcastsBoth = 1 << 4,  // see mark_broadcast()
 };
 
 // Hooks and Python-side companions, made when first needed.
@@ -43,6 +45,7 @@ struct NodeExtra {
   void* metadata = nullptr;           // owned Python dict, the user's
   std::vector<TensorImpl*> retained;  // results whose gradient is to be kept (retain_grad); not owned
   std::string name;                   // of a custom function
+  std::string note;                   // for the doctor: the shapes of a suspicious broadcast
 };
 
 // The version of a saved tensor that was still pending when it was saved.
@@ -136,7 +139,7 @@ void save_results(Node* n, const Tensor* out);
 // history and returns one without (detach, a comparison, anything under no_grad) leaves a mark in the
 // place where the history would be: a Cut node, which holds nothing but the operation's name and line.
 // Results of results share it. TensorImpl::grad_fn is therefore only a history if requires_grad() is set.
-Node* record_cut(const OpTable& by);
+Node* record_cut(const OpTable& by, TensorImpl* from);
 // "detach at model.py:12", or nothing when the tensor never had a history.
 std::string cut_text(const TensorImpl* t);
 

@@ -103,6 +103,9 @@ struct Pointwise {
   Promote promote = Promote::Arithmetic;
 };
 
+// Results of one operation (a list of tensors counts as none of them).
+inline constexpr int kMostResults = 3;
+
 // Saves: which inputs and outputs must be kept so that input i can be differentiated.
 constexpr uint32_t input(int i) { return 1u << i; }
 constexpr uint32_t output(int k) { return 1u << (16 + k); }
@@ -154,6 +157,7 @@ void run_pointwise(const OpTable& table, const void* op, Inputs in, Tensor* out)
 template <class Op>
 constexpr OpTable make_table(const char* struct_name) {
   OpTable t{struct_name, Op::schema};
+  static_assert(Op::schema.outputs <= kMostResults, "dispatch has room for no more results");
   t.outputs = static_cast<uint8_t>(Op::schema.outputs);
   t.list_input = Op::schema.text.find("Tensor[]") != std::string_view::npos ||
                  Op::schema.text.find("Tensor?[]") != std::string_view::npos;

@@ -10,12 +10,20 @@ namespace {
 
 constexpr int64_t kUnlockAt = 64 * 1024;
 
+void check_found(const cpu::IndexStatus& status, const AlongDim& along) {
+  if (!status) fail_out_of_bounds(ErrorKind::Runtime, status.value, along.dim, along.size);
+}
+
 void scatter_along(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, cpu::Strided from,
                    bool include_self = true) {
   AlongDim target(self, dim);
   Layout at(index);
-  Unlocked unlocked(index.numel() >= kUnlockAt);
-  cpu::scatter(kind, self.dtype(), target.self, target.dim, at.at_least_1d(), from, include_self);
+  cpu::IndexStatus status;
+  {
+    Unlocked unlocked(index.numel() >= kUnlockAt);
+    status = cpu::scatter(kind, self.dtype(), target.self, target.dim, at.at_least_1d(), from, include_self);
+  }
+  check_found(status, target);
 }
 
 void check_index_dtype(const char* name, const Tensor& index) {
@@ -49,7 +57,7 @@ void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tenso
   check_not_written(src, self);
   check_not_written(index, self);
   if (index.numel() == 0) return;
-  const Tensor wide = checked_index(index, AlongDim(self, dim), ErrorKind::Runtime);
+  const Tensor wide = long_index(index);
   Layout from(src);
   scatter_along(kind, self, dim, wide, from.at_least_1d(), include_self);
 }
@@ -57,7 +65,7 @@ void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tenso
 void run_scatter(cpu::Scatter kind, const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
   check_not_written(index, self);
   if (index.numel() == 0) return;
-  const Tensor wide = checked_index(index, AlongDim(self, dim), ErrorKind::Runtime);
+  const Tensor wide = long_index(index);
   const Tensor one = full({}, value, self.dtype());
   scatter_along(kind, self, dim, wide, Layout(one, wide.sizes()).at_least_1d());
 }
@@ -107,11 +115,15 @@ struct Gather {
   void run(Inputs in, Tensor* out) const {
     if (in[1].numel() == 0) return;
     AlongDim source(in[0], dim);
-    const Tensor index = checked_index(in[1], source, ErrorKind::Runtime);
+    const Tensor index = long_index(in[1]);
     Layout at(index), to(out[0]);
     to.at_least_1d();
-    Unlocked unlocked(index.numel() >= kUnlockAt);
-    cpu::gather(item_size(in[0].dtype()), to, source.self, source.dim, at.at_least_1d());
+    cpu::IndexStatus status;
+    {
+      Unlocked unlocked(index.numel() >= kUnlockAt);
+      status = cpu::gather(item_size(in[0].dtype()), to, source.self, source.dim, at.at_least_1d());
+    }
+    check_found(status, source);
   }
   static void vjp(Backward& b) {
     const int64_t dim = b.op<Gather>().dim;

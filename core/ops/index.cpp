@@ -355,19 +355,8 @@ Tensor long_index(const Tensor& index) {
 }
 
 std::optional<int64_t> position_outside(const Tensor& index, int64_t size) {
-  if (index.numel() == 0) return std::nullopt;
-  if (index->is_contiguous()) {
-    // Without a branch, for the compiler to turn into vectors.
-    const auto* values = index.data<uint64_t>();
-    bool outside = false;
-    for (int64_t i = 0; i < index.numel(); ++i) outside |= values[i] >= static_cast<uint64_t>(size);
-    if (!outside) return std::nullopt;
-  }
-  const Layout layout(index);
-  const cpu::IndexRange range = cpu::index_range(layout);
-  if (range.smallest < 0) return range.smallest;
-  if (range.largest >= size) return range.largest;
-  return std::nullopt;
+  const cpu::IndexStatus status = cpu::check_index(Layout(index), size, cpu::Negative::Outside);
+  return status ? std::nullopt : std::optional(status.value);
 }
 
 TensorImpl* ready_destination(const Backward& b, const Tensor& gradient) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "core/graph/diagnosis.h"
 #include "core/kernels/cpu/class_loss.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce_common.h"
@@ -324,14 +325,17 @@ struct MseLoss {
   Tensor compose(Inputs in) const {
     const IntSpan input = in[0].sizes(), target = in[1].sizes();
     if (is_integral(in[0].dtype()) && is_integral(in[1].dtype())) require_floating("mse_loss", in[0].dtype());
+    const Tensor difference = in[0] - in[1];
     if (!std::equal(input.begin(), input.end(), target.begin(), target.end())) {
+      const bool recorded = difference->requires_grad() && difference->grad_fn;
+      if (recorded && in[0].numel() != 1 && in[1].numel() != 1) mark_broadcast(difference->grad_fn, in);
       const std::string text = "Using a target size (" + shape_text(target) +
                                ") that is different to the input size (" + shape_text(input) +
                                "). This will likely lead to incorrect results due to broadcasting. "
                                "Please ensure they have the same size.";
       python.warn(text.c_str());
     }
-    return reduced(square(in[0] - in[1]), reduction_named(reduction));
+    return reduced(square(difference), reduction_named(reduction));
   }
 };
 WEFT_OP(MseLoss);

@@ -123,6 +123,7 @@ struct LogSoftmax {
 };
 WEFT_OP(LogSoftmax);
 
+Tensor softmax(const Tensor& a, int64_t dim) { return call(op_Softmax, Softmax{dim, {}}, a); }
 Tensor log_softmax(const Tensor& a, int64_t dim) { return call(op_LogSoftmax, LogSoftmax{dim, {}}, a); }
 
 // ---- log-sum-exp ------------------------------------------------------------------------------------

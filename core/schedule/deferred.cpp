@@ -23,14 +23,17 @@ size_t prune_at = 1024;
 
 bool has_run(Node* n) { return n->has(kHasRun); }
 
+// From the last to the first: a node that goes lets go of those before it.
 void prune() {
-  size_t kept = 0;
-  for (Node* n : recorded) {
+  std::vector<Node*> kept;
+  for (size_t i = recorded.size(); i-- > 0;) {
+    Node* n = recorded[i];
     if (n->refs == 1 || has_run(n)) release(n);  // nobody wants it any more, or it is done
-    else recorded[kept++] = n;
+    else kept.push_back(n);
   }
-  recorded.resize(kept);
-  prune_at = std::max<size_t>(1024, 2 * kept);
+  std::ranges::reverse(kept);
+  recorded.swap(kept);
+  prune_at = std::max<size_t>(1024, 2 * recorded.size());
 }
 
 void record(const OpTable& table, const void* fields, Inputs in, Meta* metas, Tensor* out) {
@@ -162,6 +165,8 @@ const Schedule& deferred_schedule() {
   static const Schedule schedule{record};
   return schedule;
 }
+
+void forget_finished_records() { prune(); }
 
 void force(TensorImpl* t) {
   const Tensor held = Tensor::share(t);

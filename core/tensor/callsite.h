@@ -7,6 +7,7 @@
 
 namespace weft {
 
+struct Node;
 struct TensorImpl;
 
 struct CallSite {
@@ -23,8 +24,14 @@ struct PythonHooks {
   std::string (*site_text)(void* code, int32_t instruction) = [](void*, int32_t) { return std::string(); };
   void* (*release_lock)() = []() -> void* { return nullptr; };
   void (*acquire_lock)(void*) = [](void*) {};
-  // A gradient that an optimiser step has already used is being added to (see weft/doctor).
+  // A gradient that an optimiser step has already used is being added to.
   void (*stale_gradient)(TensorImpl* leaf) = [](TensorImpl*) {};
+  // The first gradient of a leaf that belongs to no optimiser.
+  void (*unoptimised_leaf)(TensorImpl* leaf) = [](TensorImpl*) {};
+  // Backward begins at a loss made by an operation that blew both of its arguments up.
+  void (*suspicious_broadcast)(Node* n) = [](Node*) {};
+  // Backward was asked for where there is no history.
+  void (*no_history)(TensorImpl* root) = [](TensorImpl*) {};
   // Adds a note to the Python exception that is set.
   void (*annotate)(const std::string& note) = [](const std::string&) {};
   // Ctrl-C: throws PythonError when the interpreter has a signal waiting.
@@ -51,21 +58,29 @@ class Locked {
   bool before_;
 };
 
+// What other threads must not free while a kernel works without the lock: see retire() in storage.h.
+uint64_t kernel_begins();
+void kernel_ended(uint64_t ticket);
+
 // Lets other Python threads run while a large kernel works.
 class Unlocked {
  public:
   explicit Unlocked(bool worthwhile) : state_(nullptr) {
     if (!worthwhile || keeps_lock) return;
     ++times_unlocked;
+    ticket_ = kernel_begins();
     state_ = python.release_lock();
   }
   ~Unlocked() {
-    if (state_) python.acquire_lock(state_);
+    if (!state_) return;
+    python.acquire_lock(state_);
+    kernel_ended(ticket_);
   }
   Unlocked(const Unlocked&) = delete;
 
  private:
   void* state_;
+  uint64_t ticket_ = 0;
 };
 
 }  // namespace weft

@@ -15,9 +15,10 @@
 namespace weft {
 namespace {
 
-// Small data lives right behind its storage, in one block. Middle sizes come from malloc. Large ones are
-// kept for a while after use: fresh pages from the system cost more than most kernels that fill them.
-enum Placement : uint8_t { kBehind, kMalloc, kLarge, kForeign };
+// Small data lives right behind its storage, in one block. Middle sizes come from malloc and are kept in
+// lists by size. Large ones are kept for a while after use: fresh pages from the system cost more than most
+// kernels that fill them.
+enum Placement : uint8_t { kBehind, kMiddle, kLarge, kForeign };
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kMostBehind = kLargestBlock - sizeof(Storage);
@@ -86,6 +87,56 @@ void release_large(char* data, size_t bytes) {
   munmap(data, bytes);
 }
 
+// Sizes in steps of about an eighth, so that little is wasted and few lists are needed.
+struct MiddleSize {
+  size_t bytes;
+  int list;
+};
+constexpr int kMiddleLists = 48;
+
+MiddleSize middle_size(size_t bytes) {
+  struct Range { size_t most, step; };
+  constexpr Range ranges[] = {
+      {size_t{4} << 10, 256}, {size_t{32} << 10, size_t{2} << 10}, {kLargeFrom, size_t{16} << 10}};
+  int list = 0;
+  for (const Range& range : ranges) {
+    const size_t steps = (bytes + range.step - 1) / range.step;
+    if (steps * range.step <= range.most) return {steps * range.step, list + static_cast<int>(steps) - 1};
+    list += static_cast<int>(range.most / range.step);
+  }
+  __builtin_unreachable();
+}
+
+FreeList middle_lists[kMiddleLists];
+constexpr size_t kMostKeptOfOneSize = size_t{1} << 20;
+
+char* allocate_middle(size_t bytes) {
+  const MiddleSize size = middle_size(bytes);
+  FreeList& list = middle_lists[size.list];
+  if (void* data = list.head) {
+    list.head = *static_cast<void**>(data);
+    --list.count;
+    return static_cast<char*>(data);
+  }
+  auto* data = static_cast<char*>(std::aligned_alloc(kAlignment, size.bytes));
+  if (!data) fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes");
+  return data;
+}
+
+void release_middle(char* data, [[maybe_unused]] size_t bytes) {
+#if !defined(WEFT_SANITIZE)
+  const MiddleSize size = middle_size(bytes);
+  FreeList& list = middle_lists[size.list];
+  if (list.count * size.bytes < kMostKeptOfOneSize) {
+    *reinterpret_cast<void**>(data) = list.head;
+    list.head = data;
+    ++list.count;
+    return;
+  }
+#endif
+  std::free(data);
+}
+
 size_t block_bytes(size_t bytes) { return sizeof(Storage) + std::max<size_t>(bytes, 8); }
 
 }  // namespace
@@ -113,17 +164,9 @@ Storage* storage_allocate(size_t bytes, Device device) {
     live.bytes += bytes;
     return s;
   }
-  char* data;
-  uint8_t placement = kMalloc;
+  const uint8_t placement = bytes >= kLargeFrom ? kLarge : kMiddle;
   size_t held = bytes;
-  if (bytes >= kLargeFrom) {
-    data = allocate_large(held);
-    placement = kLarge;
-  } else {
-    held = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    data = static_cast<char*>(std::aligned_alloc(kAlignment, held));
-    if (!data) fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes");
-  }
+  char* data = placement == kLarge ? allocate_large(held) : allocate_middle(bytes);
   auto* s = new (block_allocate(sizeof(Storage))) Storage;
   s->data = data;
   s->bytes = bytes;
@@ -152,13 +195,44 @@ void storage_destroy(Storage* s) {
   if (s->placement != kForeign) live.bytes -= s->bytes;
   switch (s->placement) {
     case kBehind: return block_release(s, block_bytes(s->bytes));
-    case kMalloc: std::free(s->data); break;
+    case kMiddle: release_middle(s->data, s->bytes); break;
     case kLarge: release_large(s->data, rounded_large(s->bytes)); break;
     case kForeign:
       if (s->release_owner) s->release_owner(s->owner);
       break;
   }
   block_release(s, sizeof(Storage));
+}
+
+namespace {
+
+uint64_t last_ticket = 0;
+std::vector<uint64_t> running_kernels;               // tickets, in the order of their beginning
+std::vector<std::pair<uint64_t, Storage*>> retired;  // with the last ticket given out before
+
+}  // namespace
+
+uint64_t kernel_begins() {
+  running_kernels.push_back(++last_ticket);
+  return last_ticket;
+}
+
+void kernel_ended(uint64_t ticket) {
+  std::erase(running_kernels, ticket);
+  if (retired.empty()) return;
+  const uint64_t oldest = running_kernels.empty() ? last_ticket + 1 : running_kernels.front();
+  std::vector<Storage*> unused;
+  std::erase_if(retired, [&](const auto& entry) {
+    if (entry.first >= oldest) return false;
+    unused.push_back(entry.second);
+    return true;
+  });
+  for (Storage* s : unused) release(s);
+}
+
+void retire(Storage* s) {
+  if (running_kernels.empty()) release(s);
+  else retired.emplace_back(last_ticket, s);
 }
 
 }  // namespace weft

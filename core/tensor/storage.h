@@ -44,5 +44,8 @@ inline void retain(Storage* s) { ++s->refs; }
 inline void release(Storage* s) {
   if (--s->refs == 0) storage_destroy(s);
 }
+// Gives up a storage that a tensor has exchanged for another (`x.data = y`, a resized out=). A kernel of
+// another thread may be working on it without the lock; it is freed when all that began before are done.
+void retire(Storage* s);
 
 }  // namespace weft

@@ -145,6 +145,8 @@ Tensor alias(const Tensor& of, IntSpan sizes, IntSpan strides, int64_t offset) {
 Tensor alias(const Tensor& of) { return alias(of, of.sizes(), of.strides(), 0); }
 
 void swap_contents(TensorImpl* a, TensorImpl* b) {
+  Storage* before = a->storage != b->storage ? a->storage : nullptr;
+  if (before) retain(before);
   std::swap(a->storage, b->storage);
   std::swap(a->data, b->data);
   std::swap(a->numel, b->numel);
@@ -158,6 +160,7 @@ void swap_contents(TensorImpl* a, TensorImpl* b) {
   if (!a_heap) b->dims = b->in_place;
   refresh_contiguity(a);
   refresh_contiguity(b);
+  if (before) retire(before);
 }
 
 Tensor wrapped_number(Scalar value) {

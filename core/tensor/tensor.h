@@ -33,8 +33,10 @@ enum TensorFlag : uint16_t {
   kViewInference = 1 << 12,   // under inference_mode, of a normal tensor
   kViewLimits = kViewNoGrad | kViewMultiple | kViewInFunction | kViewInference,
   kRetainsGrad = 1 << 8,
-  kPacked = 1 << 10,     // stands in a node for a value that a saved-tensor hook has packed
-  kOwnsPython = 1 << 9,  // the Python object outlived its last reference: see bind/tensor_type.cpp
+  kPacked = 1 << 10,          // stands in a node for a value that a saved-tensor hook has packed
+  kOptimised = 1 << 13,       // belongs to an optimiser
+  kMetUnoptimised = 1 << 14,  // had a gradient without belonging to one: told once
+  kOwnsPython = 1 << 9,       // the Python object outlived its last reference: see bind/tensor_type.cpp
 };
 
 struct TensorImpl {
@@ -125,8 +127,9 @@ struct AutogradExtra {
   Node* accumulator = nullptr;  // not owned: the AccumulateGrad node of a leaf, while a graph holds it
   void* hooks = nullptr;        // Python dicts, owned through python_hooks
   void* post_accumulate = nullptr;
-  // The optimiser step that has used `grad`, and the version it had then: adding to it again is a mistake.
+  // See Note [Gradients that were used already] in core/graph/diagnosis.h.
   uint32_t used_by_step = 0, used_version = 0;
+  uint32_t stale_step = 0, stale_version = 0;
   std::string name;
 };
 AutogradExtra& extra_of(TensorImpl* t);

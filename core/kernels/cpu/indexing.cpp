@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/kernels/cpu/indexing_walk.h"
+#include "core/kernels/cpu/isa/indexing_table.h"
 #include "core/kernels/cpu/lines.h"
 #include "core/kernels/cpu/threads.h"
 #include "core/math/arithmetic.h"
@@ -17,29 +18,22 @@ namespace weft::cpu {
 
 namespace {
 
-inline bool in_range(int64_t value, int64_t size) { return value >= -size && value < size; }
 inline int64_t wrapped(int64_t value, int64_t size) { return value < 0 ? value + size : value; }
 
 int64_t pieces_of(int64_t elements) { return (elements + kPieceElements - 1) / kPieceElements; }
 
 // ---- checks -------------------------------------------------------------------------------------
 
-// Whether all of n indices are in range: one of value + size and size - 1 - value is negative where
-// one is not, and sign bits gather without a branch.
-bool all_in_range(const char* index, int64_t stride, int64_t n, int64_t size) {
-  const auto limit = static_cast<uint64_t>(size);
-  uint64_t signs = 0;
-  const auto look_at = [&](int64_t value) {
-    const auto v = static_cast<uint64_t>(value);
-    signs |= (v + limit) | (limit - 1 - v);
-  };
+bool all_within(const char* index, int64_t stride, int64_t n, int64_t lowest, int64_t end) {
   if (stride == sizeof(int64_t)) {
-    const int64_t* const values = reinterpret_cast<const int64_t*>(index);
-    for (int64_t i = 0; i < n; ++i) look_at(values[i]);
-  } else {
-    for (int64_t i = 0; i < n; ++i) look_at(at<int64_t>(index + i * stride));
+    return indexing_table().all_within(reinterpret_cast<const int64_t*>(index), n, lowest, end);
   }
-  return static_cast<int64_t>(signs) >= 0;
+  bool within = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t value = at<int64_t>(index + i * stride);
+    within &= (value >= lowest) & (value < end);
+  }
+  return within;
 }
 
 SharedDims<1> dims_of(int ndim, const int64_t* sizes, const int64_t* strides) {
@@ -48,12 +42,12 @@ SharedDims<1> dims_of(int ndim, const int64_t* sizes, const int64_t* strides) {
   return dims;
 }
 
-IndexStatus first_outside(const SharedDims<1>& dims, const char* data, int64_t size) {
+IndexStatus first_outside(const SharedDims<1>& dims, const char* data, int64_t lowest, int64_t size) {
   IndexStatus status;
   dims.for_runs(0, dims.count(), [&](int64_t position, int64_t n, const int64_t* offsets) {
     for (int64_t i = 0; i < n && status.ok; ++i) {
       const int64_t value = at<int64_t>(data + offsets[0] + i * dims.run_stride(0));
-      if (!in_range(value, size)) status = {false, 0, value, position + i, size};
+      if (value < lowest || value >= size) status = {false, 0, value, position + i, size};
     }
   });
   return status;
@@ -166,8 +160,25 @@ void get_blocks(const Places& places, const SharedDims<2>& slice, int64_t begin,
   });
 }
 
+// Short pieces of rows that lie far apart, or in any order, are nothing the hardware can foresee.
+inline void prefetch(const char* from, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(from + i);
+}
+
+// place(destination, source) for adjacent elements; some ways of placing know a faster way for rows.
+template <class Item, class Place> void place_row(Place place, Item* to, const Item* from, int64_t n) {
+  if constexpr (requires { place.row(to, from, n); }) {
+    place.row(to, from, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) place(to[i], from[i]);
+  }
+}
+
 // place(destination, source) for all places in order, on the part [first, first + n) of the slice's
 // dimension d.
+constexpr int64_t kPrefetched = 4096;  // bytes of a row
+
 template <class Item, class Place>
 void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first, int64_t n, char* self,
                 const char* values, Place place) {
@@ -183,7 +194,12 @@ void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first,
       for (int64_t i = 0; i < block; ++i) place(at<Item>(self + offsets[i]), at<Item>(from + i * step));
       return;
     }
+    const bool adjacent = slice.ndim == 1 && slice.strides[0][0] == sizeof(Item);
     for (int64_t i = 0; i < block; ++i) {
+      if (adjacent && i + 1 < block) {
+        prefetch(self + offsets[i + 1],
+                 std::min<int64_t>(kPrefetched, slice_count * static_cast<int64_t>(sizeof(Item))));
+      }
       slice.for_runs(0, slice_count, [&](int64_t, int64_t length, const int64_t* begins) {
         char* const to_run = self + offsets[i] + begins[0];
         const char* const from_run = from + i * step + begins[1];
@@ -191,7 +207,7 @@ void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first,
         if (to_step == sizeof(Item) && from_step == sizeof(Item)) {
           Item* const to_items = reinterpret_cast<Item*>(to_run);
           const Item* const from_items = reinterpret_cast<const Item*>(from_run);
-          for (int64_t j = 0; j < length; ++j) place(to_items[j], from_items[j]);
+          place_row(place, to_items, from_items, length);
         } else {
           for (int64_t j = 0; j < length; ++j) {
             place(at<Item>(to_run + j * to_step), at<Item>(from_run + j * from_step));
@@ -205,7 +221,7 @@ void put_blocks(const Places& places, SharedDims<2> slice, int d, int64_t first,
 // Places may repeat, so they keep their order; what is shared out is the slice.
 template <class Item, class Place>
 void put_all(const Places& places, const SharedDims<2>& slice, char* self, const char* values, Place place) {
-  constexpr int64_t kLeastColumns = 64;
+  constexpr int64_t kLeastColumns = 1024 / sizeof(Item);  // shorter pieces of rows waste the memory's speed
   int longest = 0;
   for (int d = 1; d < slice.ndim; ++d) {
     if (slice.sizes[d] > slice.sizes[longest]) longest = d;
@@ -249,12 +265,30 @@ template <class T, class Fn> T computed(T a, T b, Fn fn) {
 
 // ---- along one dimension ------------------------------------------------------------------------
 
-// Every line of `tensors`, with its neighbours: body(first line's begins, how many lines lie beside
-// it). Lines are independent of each other, so they are shared out.
-template <int tensors, class Body>
-void for_line_groups(const Lines<tensors>& lines, Body&& body) {
+struct LineWork {
+  const Lines<3>& lines;  // of index (in range, none negative), self and, beside the index, src or out
+  int64_t self_size, self_step;
+
+  // Whether all lines' first elements should come before all lines' second. An index that all lines
+  // share says nothing about the order of the memory.
+  bool across() const {
+    const int64_t index_next = lines.neighbour_stride(0);
+    return index_next != 0 ? lines.step[0] > index_next : lines.step[2] > lines.neighbour_stride(2);
+  }
+};
+
+// Every line, with its neighbours: body(first line, how many lines lie beside it). Lines are
+// independent of each other, so they are shared out.
+template <class T, class Body> void for_line_groups(const LineWork& work, Body&& body) {
+  const Lines<3>& lines = work.lines;
   if (lines.count == 0 || lines.length == 0) return;
-  const int64_t group = std::max<int64_t>(1, kPieceElements / lines.length);
+  int64_t group = std::max<int64_t>(1, kPieceElements / lines.length);
+  if (work.across()) {
+    // As many lines as the second level of cache holds: their places are named in any order.
+    constexpr int64_t kCached = 1 << 20;
+    const int64_t cached = kCached / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(1, work.self_size);
+    group = std::max<int64_t>(group, cached);
+  }
   parallel((lines.count + group - 1) / group, [&](int64_t piece) {
     const int64_t end = std::min(lines.count, (piece + 1) * group);
     for (int64_t line = piece * group; line < end;) {
@@ -264,11 +298,6 @@ void for_line_groups(const Lines<tensors>& lines, Body&& body) {
     }
   });
 }
-
-struct LineWork {
-  const Lines<3>& lines;  // of index, self and, beside the index, src or out
-  int64_t self_size, self_step;
-};
 
 // fn(the element of self that the index names, the element beside the index) for elements
 // [begin, end) of neighbouring lines, each line's in order: line by line, or all lines' first
@@ -282,17 +311,24 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
   const int64_t index_next = lines.neighbour_stride(0), self_next = lines.neighbour_stride(1),
                 other_next = lines.neighbour_stride(2);
   const int64_t index_step = lines.step[0], self_step = work.self_step, other_step = lines.step[2];
-  const int64_t size = work.self_size;
   constexpr int64_t item = sizeof(T);
-  // An index that all lines share says nothing about the order of the memory.
-  const bool across = index_next != 0 ? index_step > index_next : other_step > other_next;
-  if (across && beside > 1) {
+  if (beside > 1 && work.across()) {
+    const bool adjacent = index_next == sizeof(int64_t) && self_next == item && other_next == item;
     for (int64_t l = begin; l < end; ++l) {
       const char* const index_row = index + l * index_step;
       char* const other_row = other + l * other_step;
-      for (int64_t i = 0; i < beside; ++i) {
-        const int64_t place = wrapped(at<int64_t>(index_row + i * index_next), size);
-        fn(at<T>(self + i * self_next + place * self_step), at<T>(other_row + i * other_next));
+      if (adjacent) {
+        prefetch(index_row + 2 * index_step, beside * static_cast<int64_t>(sizeof(int64_t)));
+        prefetch(other_row + 2 * other_step, beside * item);
+        const int64_t* const places = reinterpret_cast<const int64_t*>(index_row);
+        T* const other_items = reinterpret_cast<T*>(other_row);
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < beside; ++i) fn(at<T>(self + i * item + places[i] * self_step), other_items[i]);
+      } else {
+        for (int64_t i = 0; i < beside; ++i) {
+          const int64_t place = at<int64_t>(index_row + i * index_next);
+          fn(at<T>(self + i * self_next + place * self_step), at<T>(other_row + i * other_next));
+        }
       }
     }
     return;
@@ -305,10 +341,11 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
       const int64_t* const places = reinterpret_cast<const int64_t*>(index_line);
       T* const self_items = reinterpret_cast<T*>(self_line);
       T* const other_items = reinterpret_cast<T*>(other_line);
-      for (int64_t l = begin; l < end; ++l) fn(self_items[wrapped(places[l], size)], other_items[l]);
+#pragma GCC unroll 8
+      for (int64_t l = begin; l < end; ++l) fn(self_items[places[l]], other_items[l]);
     } else {
       for (int64_t l = begin; l < end; ++l) {
-        const int64_t place = wrapped(at<int64_t>(index_line + l * index_step), size);
+        const int64_t place = at<int64_t>(index_line + l * index_step);
         fn(at<T>(self_line + place * self_step), at<T>(other_line + l * other_step));
       }
     }
@@ -317,8 +354,8 @@ void for_indexed(const LineWork& work, int64_t line, int64_t beside, int64_t beg
 
 // For every index. Places may repeat within a line, so that a line is not shared out.
 template <class T, class Fn> void for_all_indexed(const LineWork& work, Fn fn) {
-  for_line_groups(work.lines,
-                  [&](int64_t line, int64_t beside) { for_indexed<T>(work, line, beside, 0, work.lines.length, fn); });
+  for_line_groups<T>(
+      work, [&](int64_t line, int64_t beside) { for_indexed<T>(work, line, beside, 0, work.lines.length, fn); });
 }
 
 // Results do not meet, so that a single long line is shared out as well.
@@ -342,9 +379,7 @@ void scatter_line_in_float(const LineWork& work, int64_t line, bool include_self
   const char* const index = lines.line(0, line);
   char* const self = lines.line(1, line);
   const char* const src = lines.line(2, line);
-  const auto place = [&](int64_t l) {
-    return static_cast<size_t>(wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size));
-  };
+  const auto place = [&](int64_t l) { return static_cast<size_t>(at<int64_t>(index + l * lines.step[0])); };
   std::vector<float> sums(static_cast<size_t>(work.self_size));
   for (int64_t p = 0; p < work.self_size; ++p) {
     sums[static_cast<size_t>(p)] = math::widen(at<T>(self + p * work.self_step));
@@ -364,7 +399,7 @@ void scatter_line_in_float(const LineWork& work, int64_t line, bool include_self
 template <class T, class Compute, class Fn>
 void scatter_with(const LineWork& work, bool include_self, Compute identity, Fn fn) {
   if constexpr (kIsHalf<T>) {
-    for_line_groups(work.lines, [&](int64_t line, int64_t beside) {
+    for_line_groups<T>(work, [&](int64_t line, int64_t beside) {
       for (int64_t i = line; i < line + beside; ++i) { scatter_line_in_float<T>(work, i, include_self, identity, fn); }
     });
   } else {
@@ -394,14 +429,14 @@ template <class T> void scatter_mean(const LineWork& work, bool include_self) {
   using Compute = std::conditional_t<kIsHalf<T>, float, T>;
   scatter_with<T>(work, include_self, Compute{}, [](Compute a, Compute b) { return summed(a, b); });
   const Lines<3>& lines = work.lines;
-  for_line_groups(lines, [&](int64_t line, int64_t beside) {
+  for_line_groups<T>(work, [&](int64_t line, int64_t beside) {
     std::vector<int64_t> counts(static_cast<size_t>(work.self_size));
     for (int64_t i = line; i < line + beside; ++i) {
       std::fill(counts.begin(), counts.end(), 0);
       const char* const index = lines.line(0, i);
       char* const self = lines.line(1, i);
       for (int64_t l = 0; l < lines.length; ++l) {
-        ++counts[static_cast<size_t>(wrapped(at<int64_t>(index + l * lines.step[0]), work.self_size))];
+        ++counts[static_cast<size_t>(at<int64_t>(index + l * lines.step[0]))];
       }
       for (int64_t p = 0; p < work.self_size; ++p) {
         const int64_t count = counts[static_cast<size_t>(p)];
@@ -433,6 +468,54 @@ template <class T> void scatter_as(Scatter kind, const LineWork& work, bool incl
   }
 }
 
+struct AddFloats {
+  void operator()(float& to, float from) const { to += from; }
+  void row(float* to, const float* from, int64_t n) const { indexing_table().add_floats(to, from, n); }
+};
+struct AddDoubles {
+  void operator()(double& to, double from) const { to += from; }
+  void row(double* to, const double* from, int64_t n) const { indexing_table().add_doubles(to, from, n); }
+};
+
+// Calls body(a value of the type to work on, how an element is written to its place).
+template <class Body> void write_each(DType dtype, bool accumulate, Body&& body) {
+  if (!accumulate) {
+    with_item(item_size(dtype), [&](auto item) {
+      using Item = decltype(item);
+      body(item, [](Item& to, Item from) { to = from; });
+    });
+  } else if (dtype == DType::Float32) {
+    body(float{}, AddFloats{});
+  } else if (dtype == DType::Float64) {
+    body(double{}, AddDoubles{});
+  } else {
+    with_dtype(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      body(zero, [](T& to, T from) { to = computed(to, from, [](auto a, auto b) { return summed(a, b); }); });
+    });
+  }
+}
+
+// Whether the elements along dim are neighbours, in many rows.
+bool lies_within_rows(const Strided& x, int dim, int item_size) { return x.ndim > 1 && x.strides[dim] == item_size; }
+
+// A one-dimensional index (in range) as an index for every element of `other`: all rows share it.
+struct IndexOfRows {
+  std::vector<int64_t> places;
+  int64_t strides[kMaxDims] = {};
+  Strided index;
+
+  IndexOfRows(const Strided& one, int64_t size, const Strided& other, int dim)
+      : places(static_cast<size_t>(other.sizes[dim])) {
+    const int64_t step = one.ndim == 0 ? 0 : one.strides[0];
+    for (size_t i = 0; i < places.size(); ++i) {
+      places[i] = wrapped(at<int64_t>(one.data + static_cast<int64_t>(i) * step), size);
+    }
+    strides[dim] = sizeof(int64_t);
+    index = {reinterpret_cast<char*>(places.data()), other.ndim, other.sizes, strides};
+  }
+};
+
 // One dimension by a one-dimensional index, as an advanced index of one dimension.
 struct OneDim {
   IndexedDim indexed;
@@ -461,19 +544,20 @@ struct OneDim {
 
 }  // namespace
 
-IndexStatus check_index(Strided index, int64_t size) {
+IndexStatus check_index(Strided index, int64_t size, Negative negative) {
+  const int64_t lowest = negative == Negative::FromEnd ? -size : 0;
   const SharedDims<1> dims = dims_of(index.ndim, index.sizes, index.strides);
   const int64_t count = dims.count();
   std::atomic<bool> outside{false};
   parallel(std::max<int64_t>(1, pieces_of(count)), [&](int64_t piece) {
     const int64_t begin = piece * kPieceElements;
     dims.for_runs(begin, std::min(count, begin + kPieceElements), [&](int64_t, int64_t n, const int64_t* offsets) {
-      if (!all_in_range(index.data + offsets[0], dims.run_stride(0), n, size)) {
+      if (!all_within(index.data + offsets[0], dims.run_stride(0), n, lowest, size)) {
         outside.store(true, std::memory_order_relaxed);
       }
     });
   });
-  return outside.load(std::memory_order_relaxed) ? first_outside(dims, index.data, size) : IndexStatus{};
+  return outside.load(std::memory_order_relaxed) ? first_outside(dims, index.data, lowest, size) : IndexStatus{};
 }
 
 IndexRange index_range(Strided index) {
@@ -508,44 +592,40 @@ IndexStatus index_put(DType dtype, Strided rest, const AdvancedIndex& index, Str
   const SharedDims<2> slice = slice_dims(rest, index, values);
   const Places places(index, values);
   if (const IndexStatus status = check_places(index); !status || places.count() * slice.count() == 0) { return status; }
-  if (!accumulate) {
-    with_item(item_size(dtype), [&](auto item) {
-      using Item = decltype(item);
-      put_all<Item>(places, slice, rest.data, values.data, [](Item& to, Item from) { to = from; });
-    });
-  } else {
-    with_dtype(dtype, [&](auto zero) {
-      using T = decltype(zero);
-      put_all<T>(places, slice, rest.data, values.data,
-                 [](T& to, T from) { to = computed(to, from, [](auto a, auto b) { return summed(a, b); }); });
-    });
-  }
+  write_each(dtype, accumulate,
+             [&](auto zero, auto write) { put_all<decltype(zero)>(places, slice, rest.data, values.data, write); });
   return {};
 }
 
 IndexStatus index_select(int item_size, Strided out, Strided self, int dim, Strided index) {
-  const bool picks_within_rows = self.ndim > 1 && out.strides[dim] == item_size;
-  if (!picks_within_rows) {
+  if (!lies_within_rows(out, dim, item_size)) {
     const OneDim one(self, dim, index, out);
     return index_get(item_size, one.other, one.rest, one.index);
   }
   if (const IndexStatus status = check_index(index, self.sizes[dim]); !status) return status;
-  int64_t strides[kMaxDims] = {};  // every row has the same index
-  strides[dim] = index.ndim == 0 ? 0 : index.strides[0];
-  const Strided index_of_rows{index.data, out.ndim, out.sizes, strides};
-  const Lines<3> lines({&index_of_rows, &self, &out}, dim);
+  const IndexOfRows rows(index, self.sizes[dim], out, dim);
+  const Lines<3> lines({&rows.index, &self, &out}, dim);
   take_along(item_size, {lines, self.sizes[dim], self.strides[dim]});
   return {};
 }
 
 IndexStatus index_write(DType dtype, Strided self, int dim, Strided index, Strided values, bool accumulate) {
-  const OneDim one(self, dim, index, values);
-  return index_put(dtype, one.rest, one.index, one.other, accumulate);
+  if (!lies_within_rows(self, dim, item_size(dtype))) {
+    const OneDim one(self, dim, index, values);
+    return index_put(dtype, one.rest, one.index, one.other, accumulate);
+  }
+  if (const IndexStatus status = check_index(index, self.sizes[dim]); !status) return status;
+  const IndexOfRows rows(index, self.sizes[dim], values, dim);
+  const Lines<3> lines({&rows.index, &self, &values}, dim);
+  write_each(dtype, accumulate, [&](auto zero, auto write) {
+    for_all_indexed<decltype(zero)>({lines, self.sizes[dim], self.strides[dim]}, write);
+  });
+  return {};
 }
 
 IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided index) {
   const int64_t size = self.ndim == 0 ? 1 : self.sizes[dim];
-  if (const IndexStatus status = check_index(index, size); !status) return status;
+  if (const IndexStatus status = check_index(index, size, Negative::Outside); !status) return status;
   const Lines<3> lines({&index, &self, &out}, dim);
   const int64_t self_step = self.ndim == 0 ? 0 : self.strides[dim];
   take_along(item_size, {lines, size, self_step});
@@ -554,7 +634,7 @@ IndexStatus gather(int item_size, Strided out, Strided self, int dim, Strided in
 
 IndexStatus scatter(Scatter kind, DType dtype, Strided self, int dim, Strided index, Strided src, bool include_self) {
   const int64_t size = self.ndim == 0 ? 1 : self.sizes[dim];
-  if (const IndexStatus status = check_index(index, size); !status) return status;
+  if (const IndexStatus status = check_index(index, size, Negative::Outside); !status) return status;
   const Lines<3> lines({&index, &self, &src}, dim);
   const LineWork work{lines, size, self.ndim == 0 ? 0 : self.strides[dim]};
   if (kind == Scatter::Assign) {

@@ -2,7 +2,8 @@
 //
 // Contract: the caller has checked shapes and dtypes; results do not overlap operands (but for the
 // tensor that is written in place) and no result overlaps itself. The *values* of indices are
-// checked here, all of them, before anything is written; they are int64 and may be negative.
+// checked here, all of them, before anything is written; they are int64. Negative ones count from
+// the end, but in gather and scatter, where they are out of range (as in PyTorch).
 // Kernels that only move elements take the element's size (1, 2, 4, 8 or 16 bytes) for a dtype.
 //
 // Where several indices name one place, the last one in row-major order wins, and sums are added
@@ -33,8 +34,9 @@ struct IndexStatus {
   explicit operator bool() const { return ok; }
 };
 
-// Every value must lie in [-size, size).
-IndexStatus check_index(Strided index, int64_t size);
+// Every value must lie in [0, size), or, where negative ones count from the end, in [-size, size).
+enum class Negative { FromEnd, Outside };
+IndexStatus check_index(Strided index, int64_t size, Negative negative = Negative::FromEnd);
 
 // The smallest and the largest value of an index tensor that is not empty.
 struct IndexRange { int64_t smallest, largest; };

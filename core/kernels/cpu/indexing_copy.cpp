@@ -2,6 +2,7 @@
 
 #include "core/kernels/cpu/indexing.h"
 #include "core/kernels/cpu/indexing_walk.h"
+#include "core/kernels/cpu/isa/transpose_table.h"
 #include "core/kernels/cpu/threads.h"
 
 namespace weft::cpu {
@@ -28,44 +29,17 @@ template <class Item> void copy_row(char* dst, const char* src, const Plane& p) 
   }
 }
 
-#if defined(__x86_64__) || defined(__aarch64__)
-// Four by four elements of four bytes: rows become columns.
-inline void transpose_four(char* dst, int64_t dst_row, const char* src, int64_t src_column) {
-  typedef uint32_t V __attribute__((vector_size(16)));
-  V w, x, y, z;
-  std::memcpy(&w, src, 16);
-  std::memcpy(&x, src + src_column, 16);
-  std::memcpy(&y, src + 2 * src_column, 16);
-  std::memcpy(&z, src + 3 * src_column, 16);
-  const V wx_low = __builtin_shufflevector(w, x, 0, 4, 1, 5);
-  const V wx_high = __builtin_shufflevector(w, x, 2, 6, 3, 7);
-  const V yz_low = __builtin_shufflevector(y, z, 0, 4, 1, 5);
-  const V yz_high = __builtin_shufflevector(y, z, 2, 6, 3, 7);
-  const V columns[4] = {
-      __builtin_shufflevector(wx_low, yz_low, 0, 1, 4, 5), __builtin_shufflevector(wx_low, yz_low, 2, 3, 6, 7),
-      __builtin_shufflevector(wx_high, yz_high, 0, 1, 4, 5), __builtin_shufflevector(wx_high, yz_high, 2, 3, 6, 7)};
-  for (int r = 0; r < 4; ++r) std::memcpy(dst + r * dst_row, &columns[r], 16);
-}
-#endif
-
 // dst's columns and src's rows are adjacent: tile by tile, so that both sides use whole cache
 // lines.
 template <class Item> void transpose_plane(char* dst, const char* src, const Plane& p) {
+  if constexpr (sizeof(Item) == 4 || sizeof(Item) == 8) {
+    return transpose_table().of(sizeof(Item))(dst, p.dst_row, src, p.src_column, p.rows, p.columns);
+  }
   for (int64_t i0 = 0; i0 < p.rows; i0 += kTile) {
     const int64_t i1 = std::min(p.rows, i0 + kTile);
     for (int64_t j0 = 0; j0 < p.columns; j0 += kTile) {
       const int64_t j1 = std::min(p.columns, j0 + kTile);
-      int64_t i = i0;
-      if constexpr (sizeof(Item) == 4) {
-        if (j1 - j0 == kTile) {
-          for (; i + 4 <= i1; i += 4) {
-            for (int64_t j = j0; j < j1; j += 4) {
-              transpose_four(dst + i * p.dst_row + j * 4, p.dst_row, src + i * 4 + j * p.src_column, p.src_column);
-            }
-          }
-        }
-      }
-      for (; i < i1; ++i) {
+      for (int64_t i = i0; i < i1; ++i) {
         for (int64_t j = j0; j < j1; ++j) {
           at<Item>(dst + i * p.dst_row + j * p.dst_column) = at<Item>(src + i * p.src_row + j * p.src_column);
         }

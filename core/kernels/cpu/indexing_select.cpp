@@ -93,24 +93,23 @@ template <bool right, class T> bool stays_before(T element, T value) {
   else return !(e >= v);
 }
 
+// Without branches: which way a search turns cannot be foreseen.
 template <bool right, class T>
 int64_t place_in(const char* sorted, int64_t step, int64_t size, const char* sorter, int64_t sorter_step, T value) {
-  int64_t begin = 0;
-  for (int64_t length = size; length > 0;) {
-    const int64_t half = length / 2;
-    int64_t middle = begin + half;
+  const auto stays_before_at = [&](int64_t place) {
     if (sorter != nullptr) {
-      middle = at<int64_t>(sorter + middle * sorter_step);
-      if (middle < 0) middle += size;
+      place = at<int64_t>(sorter + place * sorter_step);
+      if (place < 0) place += size;
     }
-    if (stays_before<right>(at<T>(sorted + middle * step), value)) {
-      begin += half + 1;
-      length -= half + 1;
-    } else {
-      length = half;
-    }
+    return static_cast<int64_t>(stays_before<right>(at<T>(sorted + place * step), value));
+  };
+  int64_t begin = 0, length = size;
+  while (length > 1) {
+    const int64_t half = length / 2;
+    begin += half & -stays_before_at(begin + half - 1);
+    length -= half;
   }
-  return begin;
+  return length == 0 ? 0 : begin + stays_before_at(begin);
 }
 
 }  // namespace

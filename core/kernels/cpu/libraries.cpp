@@ -25,8 +25,17 @@ namespace {
 
 // ---- loading ------------------------------------------------------------------------------------
 
+// The folder lib/ beside the module that this code is part of.
+std::string directory_of_module() {
+  Dl_info module;
+  if (dladdr(reinterpret_cast<void*>(&set_library_dir), &module) == 0 || module.dli_fname == nullptr) return {};
+  const std::string file = module.dli_fname;
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? "lib" : file.substr(0, slash) + "/lib";
+}
+
 std::string& library_dir() {
-  static std::string directory;
+  static std::string directory = directory_of_module();
   return directory;
 }
 
@@ -210,6 +219,7 @@ class PreparedProduct {
   }
 
   bool prepare(const Sizes& x) {
+    const OneThread one_thread;  // the number of threads is asked for here, once and for all
     dnnl_primitive_attr_t attr = nullptr;
     dnnl_post_ops_t post_ops = nullptr;
     const bool ready =

@@ -2,7 +2,8 @@
 // extension module, loaded on first use and never linked. Where one is missing every function here
 // says so and the caller takes weft's own kernels.
 //
-// Looked for in this order: the directory given to set_library_dir, then those of the environment
+// Looked for in this order: the directory given to set_library_dir, by default lib/ beside the module
+// that this code is part of, then those of the environment
 // variable WEFT_LIBRARY_PATH (separated by colons).
 #pragma once
 
@@ -14,7 +15,7 @@ namespace weft::cpu {
 
 enum class Library { onednn, openblas };
 
-// To be called before the first product; the module does so with the directory weft/lib.
+// To be called before the first product, where the libraries lie elsewhere.
 void set_library_dir(const char* directory);
 
 // "onednn" or "openblas". Loads the library if it was not yet.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/kernels/cpu/indexing.h"
 #include "core/kernels/cpu/strided.h"
 #include "core/kernels/cpu/threads.h"
 
@@ -182,10 +183,27 @@ class Runner {
   Layout layout_[kMostOperands];
 };
 
+// A copy between layouts, of the same type on both sides: rows that become columns are copied in blocks.
+bool copies_layout(const PointwiseCall& call) {
+  const PointwiseOperand &to = call.operand[0], &from = call.operand[1];
+  return call.tile == nullptr && to.dtype == from.dtype && !(to.direct && from.direct) && call.numel > kTile;
+}
+
+void copy_layout(const PointwiseCall& call) {
+  const int item = item_size(call.operand[0].dtype);
+  int64_t strides[2][kMaxDims];
+  for (int k = 0; k < 2; ++k) {
+    for (int d = 0; d < call.ndim; ++d) strides[k][d] = call.operand[k].strides[d] * item;
+  }
+  copy_strided(item, {call.operand[0].data, call.ndim, call.sizes, strides[0]},
+               {call.operand[1].data, call.ndim, call.sizes, strides[1]});
+}
+
 }  // namespace
 
 void run_pointwise(const PointwiseCall& call) {
   if (call.numel == 0) return;
+  if (copies_layout(call)) return copy_layout(call);
   const Runner runner(call);
   if (call.numel <= kPiece) return runner.piece(0, call.numel);
   const int64_t pieces = (call.numel + kPiece - 1) / kPiece;

@@ -15,9 +15,7 @@ struct RowsIn {
   int64_t stride;  // bytes from row to row
 };
 
-struct CellSize {
-  int64_t rows, units;
-};
+struct CellSize { int64_t rows, units; };
 
 void gru_cell(DType type, CellSize size, RowsIn in, RowsIn of, RowsIn before, void* state, void* gates);
 void gru_cell_backward(DType type, CellSize size, RowsIn grad, RowsIn gates, RowsIn before, void* grad_in,

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include "core/kernels/cpu/isa/transpose_table.h"
+#include "core/kernels/cpu/scratch.h"
 #include "core/kernels/cpu/threads.h"
 #include "core/math/reduction.h"
 
@@ -19,7 +21,11 @@ constexpr int64_t kLaneBytes = 65536;      // of a block of columns: wide rows, 
 constexpr int64_t kRowBatch = 256;         // rows whose accumulators are kept on the stack
 constexpr int64_t kMaxAccumulator = 16;
 constexpr int64_t kChunkBatch = 16;  // chunks of one sequence handed to a kernel at once
-constexpr int64_t kPanel = 16;       // runs that are gathered together
+constexpr int64_t kWideBlock = 64;   // columns from which rows are long enough to be read one by one
+constexpr int64_t kWidestBlock = 512;
+constexpr int64_t kPanel = 16;  // runs that are gathered together
+
+thread_local Scratch gathered_runs;
 
 // Where in memory element `index` of a sequence lies, and how many of the following elements lie
 // at the innermost stride.
@@ -113,21 +119,24 @@ class Runner {
     const int64_t lanes = std::max(2, reduction::lanes_in_use(n_));
     int64_t width = 1;
     if (by_columns_) {
-      width = std::min<int64_t>(1024, kLaneBytes / (plan_.kernel->lane_size * lanes));
+      column_chunks_ = plan_.kernel->column_chunks != nullptr && !plan_.needs_convert &&
+                       block_stride_ == plan_.compute_size && block_size_ >= kWideBlock;
+      const bool whole_chunks = column_chunks_ && plan_.reduced.ndim <= 1;
+      width = whole_chunks ? kWidestBlock : std::min<int64_t>(1024, kLaneBytes / (plan_.kernel->lane_size * lanes));
     } else if (chunks_ == 1) {
       width = std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, n_));
     }
     width_ = std::min(width, std::max<int64_t>(1, block_size_));
     blocks_ = ceil_divide(block_size_, width_);
     units_ = block_size_ == 0 ? 0 : blocks_ * (outputs_ / block_size_);
-    group_ = 1;
-    while (group_ * kChunk * width_ < kPieceElements) group_ *= 2;
-    groups_ = ceil_divide(chunks_, group_);
     const int64_t run = plan_.reduced.ndim < 2 ? 0 : plan_.reduced.sizes[plan_.reduced.ndim - 1];
     sequence_is_transposed_ = !by_columns_ && run > 1 && run * 4 <= kPieceElements &&
                               magnitude(plan_.reduced.strides[plan_.reduced.ndim - 2]) < magnitude(inner_stride_);
     row_reads_in_place_ =
         !plan_.needs_convert && plan_.reduced.ndim <= 1 && (inner_stride_ == plan_.compute_size || n_ <= 1);
+    group_ = 1;
+    while (group_ * kChunk * width_ < kPieceElements) group_ *= 2;
+    groups_ = ceil_divide(chunks_, group_);
   }
 
   Block block(int64_t unit) const {
@@ -205,8 +214,9 @@ class Runner {
     });
     for (int64_t unit = 0; unit < units_; ++unit) {
       const char* groups = partial.get() + unit * groups_ * bytes;
-      fold_in_order(kernel, groups_, block(unit).width, results + unit * bytes, [&](int64_t group, char* to) {
-        std::memcpy(to, groups + group * bytes, static_cast<size_t>(bytes));
+      const int64_t width = block(unit).width;  // the last block of a dim may be narrower
+      fold_in_order(kernel, groups_, width, results + unit * bytes, [&](int64_t group, char* to) {
+        std::memcpy(to, groups + group * bytes, static_cast<size_t>(width * kernel.accumulator_size));
       });
     }
   }
@@ -249,14 +259,17 @@ class Runner {
   void reduce_chunks(const TreeKernel& kernel, const Block& block, int64_t begin, int64_t end, const char* center,
                      char* accumulators) const {
     if (sequence_is_transposed_ && end - begin > 1) {
-      // A panel spans many chunks: all of them are gathered first.
-      const int64_t first = begin * kChunk, count = std::min(n_, end * kChunk) - first;
-      std::unique_ptr<char[]> gathered(new char[static_cast<size_t>(count * plan_.compute_size)]);
-      gather(block.data, first, count, gathered.get());
+      // Runs lie side by side and reach over many chunks: all of them are gathered first, whole.
+      const int64_t run = plan_.reduced.sizes[plan_.reduced.ndim - 1];
+      const int64_t first = begin * kChunk, last = std::min(n_, end * kChunk);
+      const int64_t gathered_from = first / run * run, gathered_to = ceil_divide(last, run) * run;
+      const int64_t size = plan_.compute_size;
+      char* gathered = gathered_runs.at_least(static_cast<size_t>((gathered_to - gathered_from) * size));
+      gather(block.data, gathered_from, gathered_to - gathered_from, gathered);
       return fold_in_order(kernel, end - begin, 1, accumulators, [&](int64_t i, char* to) {
-        const int64_t from = i * kChunk;
-        kernel.rows(gathered.get() + from * plan_.compute_size, 0, 1, std::min<int64_t>(kChunk, count - from), center,
-                    first + from, 0, to);
+        const int64_t from = first + i * kChunk;
+        kernel.rows(gathered + (from - gathered_from) * size, 0, 1, std::min<int64_t>(kChunk, last - from), center,
+                    from, 0, to);
       });
     }
     if (row_reads_in_place_ && block.width == 1 && end - begin > 1) {
@@ -342,10 +355,10 @@ class Runner {
     Cursor cursor(plan_.reduced, first);
     while (n > 0) {
       if (sequence_is_transposed_) {
-        const int64_t runs = std::min({kPanel, n / cursor.run(), cursor.runs()});
+        const int64_t runs = std::min(n / cursor.run(), cursor.runs());
         if (runs > 1) {
           const int64_t run = cursor.run();
-          gather_panel(data + cursor.offset, run, runs, to);
+          gather_runs(data + cursor.offset, run, runs, to);
           to += runs * run * plan_.compute_size;
           n -= runs * run;
           for (int64_t r = 0; r < runs; ++r) cursor.advance(run);
@@ -362,10 +375,20 @@ class Runner {
 
   // Several whole runs whose elements lie closer to those of the next run than to each other: reads
   // along the memory, and writes each run to its place.
-  void gather_panel(const char* data, int64_t run, int64_t runs, char* to) const {
-    if (plan_.compute_size == 4) return gather_panel_of<uint32_t>(data, run, runs, to);
-    if (plan_.compute_size == 8) return gather_panel_of<uint64_t>(data, run, runs, to);
-    gather_panel_of<Complex128>(data, run, runs, to);
+  void gather_runs(const char* data, int64_t run, int64_t runs, char* to) const {
+    const int64_t across = plan_.reduced.strides[plan_.reduced.ndim - 2], size = plan_.compute_size;
+    const auto transpose = transpose_table().of(size);
+    if (!plan_.needs_convert && across == size && transpose != nullptr) {
+      return transpose(to, run * size, data, inner_stride_, runs, run);
+    }
+    for (int64_t r = 0; r < runs; r += kPanel) {
+      const int64_t panel = std::min(kPanel, runs - r);
+      const char* from = data + r * across;
+      char* panel_to = to + r * run * size;
+      if (size == 4) gather_panel_of<uint32_t>(from, run, panel, panel_to);
+      else if (size == 8) gather_panel_of<uint64_t>(from, run, panel, panel_to);
+      else gather_panel_of<Complex128>(from, run, panel, panel_to);
+    }
   }
 
   template <class T>
@@ -387,8 +410,11 @@ class Runner {
     alignas(64) char lanes[kLaneBytes];
     const int64_t width = block.width;
     const bool in_place = !plan_.needs_convert && block_stride_ == plan_.compute_size;
-    kernel.columns_begin(lanes, width, n);
     Cursor cursor(plan_.reduced, first);
+    if (column_chunks_ && cursor.run() >= n) {
+      return kernel.column_chunks(block.data + cursor.offset, inner_stride_, width, n, center, accumulators);
+    }
+    kernel.columns_begin(lanes, width, n);
     for (int64_t row = 0; row < n;) {
       const int64_t run = std::min(n - row, cursor.run());
       const char* data = block.data + cursor.offset;
@@ -422,6 +448,7 @@ class Runner {
   int64_t out_strides_[kMaxDims];
   int64_t inner_stride_;
   bool by_columns_, row_reads_in_place_, sequence_is_transposed_;
+  bool column_chunks_ = false;
   int block_dim_;
   int64_t block_size_, block_stride_, block_out_stride_;
   int64_t width_, blocks_, units_;

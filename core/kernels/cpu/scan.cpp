@@ -179,9 +179,40 @@ void extremes_of_lines(Extreme kind, const Lines<3>& lines, int64_t first) {
   }
 }
 
+template <Extreme kind, class T>
+void extremes_one_by_one(const T* x, T* values, int64_t* places, int64_t first, int64_t end, T& best, int64_t& index) {
+  for (int64_t i = first; i < end; ++i) {
+    const bool takes = takes_over(kind, math::widen(x[i]), math::widen(best));
+    values[i] = best = takes ? x[i] : best;
+    places[i] = index = takes ? i : index;
+  }
+}
+
+// One line of adjacent elements. The best so far seldom changes, so blocks where it does not are
+// looked for, and written at once.
+template <Extreme kind, class T> void extremes_of_row(const T* x, T* values, int64_t* places, int64_t n) {
+  constexpr int64_t kBlock = 16;
+  T best = x[0];
+  int64_t index = 0;
+  int64_t first = 0;
+  for (; first + kBlock <= n; first += kBlock) {
+    int changes = 0;
+    for (int64_t i = first; i < first + kBlock; ++i) changes |= takes_over(kind, math::widen(x[i]), math::widen(best));
+    if (changes == 0) {
+      std::fill_n(values + first, kBlock, best);
+      std::fill_n(places + first, kBlock, index);
+    } else {
+      extremes_one_by_one<kind>(x, values, places, first, first + kBlock, best, index);
+    }
+  }
+  extremes_one_by_one<kind>(x, values, places, first, n, best, index);
+}
+
 template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
   constexpr int kTogether = 16;
+  constexpr int64_t item = sizeof(T);
   const bool neighbours_are_closer = lines.ndim > 0 && magnitude(lines.neighbour_stride(1)) < magnitude(lines.step[1]);
+  const bool adjacent = lines.step[0] == item && lines.step[1] == item && lines.step[2] == sizeof(int64_t);
   const int64_t together = neighbours_are_closer ? kTogether : 1;
   const int64_t per_piece = std::max<int64_t>(1, kPieceElements / lines.length);
   parallel(ceil_divide(lines.count, per_piece), [&](int64_t piece) {
@@ -190,6 +221,12 @@ template <class T> void extremes_of_type(Extreme kind, const Lines<3>& lines) {
       if (end - line >= together && lines.neighbours(line) >= together && together > 1) {
         extremes_of_lines<T, kTogether>(kind, lines, line);
         line += together;
+      } else if (adjacent) {
+        const auto of_row =
+            kind == Extreme::Largest ? extremes_of_row<Extreme::Largest, T> : extremes_of_row<Extreme::Smallest, T>;
+        of_row(reinterpret_cast<const T*>(lines.line(0, line)), reinterpret_cast<T*>(lines.line(1, line)),
+               reinterpret_cast<int64_t*>(lines.line(2, line)), lines.length);
+        ++line;
       } else {
         extremes_of_lines<T, 1>(kind, lines, line);
         ++line;

@@ -15,8 +15,7 @@ struct CellRows {
   void (*gru_backward)(int64_t units, const void* grad, const void* gates, const void* before, void* grad_in,
                        void* grad_of, void* grad_before);
   // in and of: 4 sums each; gates: 4 results (input, forget, fresh, output).
-  void (*lstm)(int64_t units, const void* in, const void* of, const void* before, void* state, void* cell,
-               void* gates);
+  void (*lstm)(int64_t units, const void* in, const void* of, const void* before, void* state, void* cell, void* gates);
   // grad or grad_cell may be null.
   void (*lstm_backward)(int64_t units, const void* grad, const void* grad_cell, const void* gates, const void* before,
                         const void* cell, void* grad_in, void* grad_before);

@@ -86,7 +86,8 @@ template <class Order, class T> struct Arg {
   }
 
   static constexpr int kLanes = reduction::kLanes;
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(Found), rows, columns_begin, columns, columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T),     sizeof(Found), rows,        nullptr,
+                                         columns_begin, columns,       columns_end, fold};
 };
 
 template <class Order> void set_kernels(TreeKernel (&kernels)[kComputes]) {

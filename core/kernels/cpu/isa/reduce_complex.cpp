@@ -48,7 +48,8 @@ template <class Op, class T> struct ComplexTree {
     for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
   }
 
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(T), rows, columns_begin, columns, columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T),     sizeof(T), rows,        nullptr,
+                                         columns_begin, columns,   columns_end, fold};
 };
 
 template <class Op> void set_kernels(TreeKernel (&kernels)[kComputes]) {

@@ -38,7 +38,11 @@ struct TreeKernel {
   // Chunks along contiguous memory: `rows` of them, n elements each, one accumulator each.
   void (*rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, const void* center, int64_t first,
                int64_t first_step, void* accumulators) = nullptr;
-  // `width` chunks side by side, n elements each. The lanes of all columns lie in `lanes`.
+  // `width` chunks side by side, n elements each, that can be read where they are; or null. Not for
+  // narrow blocks.
+  void (*column_chunks)(const char* x, int64_t row_stride, int64_t width, int64_t n, const void* center,
+                        void* accumulators) = nullptr;
+  // The same, a few rows at a time. The lanes of all columns lie in `lanes`.
   void (*columns_begin)(void* lanes, int64_t width, int64_t n) = nullptr;
   void (*columns)(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
                   const void* center) = nullptr;

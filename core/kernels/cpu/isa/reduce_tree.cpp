@@ -53,28 +53,23 @@ template <class Op, class T, class A> struct Tree {
     }
   }
 
-  static void columns_begin(void* lanes, int64_t width, int64_t n) {
-    T* lane = static_cast<T*>(lanes);
-    const int64_t count = width * reduction::lanes_in_use(n);
-    for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
-  }
-
-  // Takes `depth` rows per lane, kLanes rows apart: a lane is loaded and stored once for all.
-  template <int depth>
+  // Takes `depth` rows per lane, kLanes rows apart: a lane is loaded and stored once for all. A
+  // fresh lane begins here.
+  template <int depth, bool fresh = false>
   WEFT_FN static void take_row(T* __restrict__ lane, int64_t width, const char* x, int64_t row_stride,
                                const T* center) {
     const T* __restrict__ row[depth];
     for (int d = 0; d < depth; ++d) { row[d] = reinterpret_cast<const T*>(x + d * kLanes * row_stride); }
     if (center == nullptr) {
       for (int64_t c = 0; c < width; ++c) {
-        T a = lane[c];
+        T a = fresh ? Op::template identity<T>() : lane[c];
 #pragma GCC unroll 8
         for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], T{});
         lane[c] = a;
       }
     } else {
       for (int64_t c = 0; c < width; ++c) {
-        T a = lane[c];
+        T a = fresh ? Op::template identity<T>() : lane[c];
 #pragma GCC unroll 8
         for (int d = 0; d < depth; ++d) a = Op::take(a, row[d][c], center[c]);
         lane[c] = a;
@@ -82,14 +77,74 @@ template <class Op, class T, class A> struct Tree {
     }
   }
 
-  static constexpr int kDepth = 8;  // rows that a lane takes at once
+  static constexpr int64_t kDepth = 8;  // rows that a lane takes at once
 
-  // take_row<depth> for a depth that is known at run time: from 1 to kDepth.
-  template <int deepest = kDepth>
-  WEFT_FN static void take_rows(int64_t depth, T* lane, int64_t width, const char* x, int64_t row_stride,
-                                const T* center) {
-    if (depth == deepest) return take_row<deepest>(lane, width, x, row_stride, center);
-    if constexpr (deepest > 1) take_rows<deepest - 1>(depth, lane, width, x, row_stride, center);
+  template <bool fresh>
+  static void take_rows(int64_t depth, T* lane, int64_t width, const char* x, int64_t row_stride, const T* center) {
+    switch (depth) {
+      case 1: return take_row<1, fresh>(lane, width, x, row_stride, center);
+      case 2: return take_row<2, fresh>(lane, width, x, row_stride, center);
+      case 3: return take_row<3, fresh>(lane, width, x, row_stride, center);
+      case 4: return take_row<4, fresh>(lane, width, x, row_stride, center);
+      case 5: return take_row<5, fresh>(lane, width, x, row_stride, center);
+      case 6: return take_row<6, fresh>(lane, width, x, row_stride, center);
+      case 7: return take_row<7, fresh>(lane, width, x, row_stride, center);
+      case kDepth: return take_row<kDepth, fresh>(lane, width, x, row_stride, center);
+    }
+  }
+
+  // All rows of one lane.
+  static void take_lane(T* lane, int64_t width, const char* x, int64_t row_stride, int64_t rows, const T* center) {
+    const int64_t first = rows < kDepth ? rows : kDepth;
+    if (first == 0) {
+      for (int64_t c = 0; c < width; ++c) lane[c] = Op::template identity<T>();
+      return;
+    }
+    take_rows<true>(first, lane, width, x, row_stride, center);
+    for (int64_t r = first; r < rows; r += kDepth) {
+      take_rows<false>(rows - r < kDepth ? rows - r : kDepth, lane, width, x + r * kLanes * row_stride, row_stride,
+                       center);
+    }
+  }
+
+  // Whole lanes in the order in which rule 3 folds them: first the lanes that meet first (0 and 32,
+  // then 16 and 48, ...), so that only a few of them wait at a time, close to the processor.
+  static void column_chunks(const char* x, int64_t row_stride, int64_t width, int64_t n, const void* center,
+                            void* accumulators) {
+    constexpr int64_t kBlock = 512;
+    constexpr int kMostWaiting = 7;  // log2(kLanes) + 1
+    alignas(64) T waiting[kMostWaiting][kBlock];
+    const int used = reduction::lanes_in_use(n);
+    for (int64_t from = 0; from < width; from += kBlock) {
+      const int64_t block = width - from < kBlock ? width - from : kBlock;
+      const char* data = x + from * static_cast<int64_t>(sizeof(T));
+      const T* centers = center == nullptr ? nullptr : static_cast<const T*>(center) + from;
+      int count = 0, lane = 0;
+      for (int i = 0; i < used; ++i) {
+        const int64_t rows = lane < n ? (n - lane + kLanes - 1) / kLanes : 0;
+        take_lane(waiting[count++], block, data + lane * row_stride, row_stride, rows, centers);
+        for (int bits = i; bits & 1; bits >>= 1) {
+          --count;
+          fold_lanes(waiting[count - 1], waiting[count], block);
+        }
+        // i + 1 with its bits in reverse: counting from the highest bit down.
+        int bit = used / 2;
+        for (; lane & bit; bit /= 2) lane ^= bit;
+        lane |= bit;
+      }
+      A* out = static_cast<A*>(accumulators) + from;
+      for (int64_t c = 0; c < block; ++c) out[c] = static_cast<A>(waiting[0][c]);
+    }
+  }
+
+  WEFT_FN static void fold_lanes(T* __restrict__ low, const T* __restrict__ high, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) low[i] = Op::fold(low[i], high[i]);
+  }
+
+  static void columns_begin(void* lanes, int64_t width, int64_t n) {
+    T* lane = static_cast<T*>(lanes);
+    const int64_t count = width * reduction::lanes_in_use(n);
+    for (int64_t i = 0; i < count; ++i) lane[i] = Op::template identity<T>();
   }
 
   static void columns(void* lanes, int64_t width, const char* x, int64_t row_stride, int64_t rows, int64_t first_row,
@@ -103,29 +158,23 @@ template <class Op, class T, class A> struct Tree {
       const int64_t left = rows - r < kDepth * kLanes ? rows - r : kDepth * kLanes;
       const int64_t whole = left / kLanes, deeper = left % kLanes;  // the first lanes take one row more
       if (dense) {
-        if (deeper > 0) take_rows(whole + 1, all, deeper * width, x, row_stride, nullptr);
+        if (deeper > 0) take_rows<false>(whole + 1, all, deeper * width, x, row_stride, nullptr);
         if (whole > 0) {
-          take_rows(whole, all + deeper * width, (kLanes - deeper) * width, x + deeper * row_stride, row_stride,
-                    nullptr);
+          take_rows<false>(whole, all + deeper * width, (kLanes - deeper) * width, x + deeper * row_stride, row_stride,
+                           nullptr);
         }
         continue;
       }
-      for (int64_t l = 0; l < kLanes; ++l) {
-        const int64_t depth = whole + (l < deeper);
-        if (depth == 0) break;
+      for (int64_t l = 0; l < kLanes && l < left; ++l) {
         T* lane = all + (first_row + l) % kLanes * width;
-        take_rows(depth, lane, width, x + l * row_stride, row_stride, centers);
+        take_rows<false>(whole + (l < deeper), lane, width, x + l * row_stride, row_stride, centers);
       }
     }
   }
 
   static void columns_end(void* lanes, int64_t width, int64_t n, int64_t, void* accumulators) {
     T* lane = static_cast<T*>(lanes);
-    for (int64_t h = reduction::lanes_in_use(n) / 2; h > 0; h /= 2) {
-      T* __restrict__ low = lane;
-      const T* __restrict__ high = lane + h * width;
-      for (int64_t i = 0; i < h * width; ++i) low[i] = Op::fold(low[i], high[i]);
-    }
+    for (int64_t h = reduction::lanes_in_use(n) / 2; h > 0; h /= 2) fold_lanes(lane, lane + h * width, h * width);
     A* out = static_cast<A*>(accumulators);
     for (int64_t c = 0; c < width; ++c) out[c] = static_cast<A>(lane[c]);
   }
@@ -136,7 +185,8 @@ template <class Op, class T, class A> struct Tree {
     for (int64_t i = 0; i < count; ++i) a[i] = Op::fold(a[i], b[i]);
   }
 
-  static constexpr TreeKernel kKernel = {sizeof(T), sizeof(A), rows, columns_begin, columns, columns_end, fold};
+  static constexpr TreeKernel kKernel = {sizeof(T),     sizeof(A), rows,        column_chunks,
+                                         columns_begin, columns,   columns_end, fold};
 };
 
 template <class Op> void set_for_floats(TreeKernel (&kernels)[kComputes]) {

@@ -1,14 +1,13 @@
 // Softmax across memory: a block of neighbouring columns at a time, each in the fixed tree. The
 // block's lanes and partial sums stay in L1.
 #include "core/kernels/cpu/isa/softmax_parts.h"
-#include "core/math/exponential.h"
 #include "core/math/reduction.h"
+#include "core/math/softmax.h"
 
 namespace weft::cpu::WEFT_ISA {
 namespace {
 
 using reduction::kChunk;
-using reduction::kLanes;
 using reduction::Max;
 using reduction::Sum;
 
@@ -20,18 +19,18 @@ template <class T> WEFT_FN const T* row_of(Columns x, int64_t i) {
 template <class T> WEFT_FN T* row_to(Columns y, int64_t i) { return reinterpret_cast<T*>(y.data + i * y.step); }
 
 // The fixed tree of every column, fed row by row.
-template <class T> struct TreeOfColumns {
-  T lanes[kLanes][kColumns];
+template <class T, int kLanes = reduction::kLanes> struct TreeOfColumns {
+  alignas(64) T lanes[kLanes][kColumns];
   T waiting[48][kColumns];  // rule 4
   int count = 0;
   int64_t chunks = 0;
   int used = 0;
 
   // Calls add(row i, lane to add it to) for all rows and writes the sums.
-  template <class Add> WEFT_FN void sum(int64_t n, int64_t width, T* sums, Add add) {
+  template <class Out, class Add> WEFT_FN void sum(int64_t n, int64_t width, Out* sums, Add add) {
     for (int64_t first = 0; first < n; first += kChunk) {
       const int64_t rows = n - first < kChunk ? n - first : kChunk;
-      used = reduction::lanes_in_use(rows);
+      used = reduction::lanes_in_use(rows < kLanes ? rows : kLanes);
       for (int l = 0; l < used; ++l) {
         for (int64_t c = 0; c < width; ++c) lanes[l][c] = T(0);
       }
@@ -44,7 +43,7 @@ template <class T> struct TreeOfColumns {
       for (int64_t bits = chunks++; bits & 1; bits >>= 1) merge(width);
     }
     while (count > 1) merge(width);
-    for (int64_t c = 0; c < width; ++c) sums[c] = waiting[0][c];
+    for (int64_t c = 0; c < width; ++c) sums[c] = static_cast<Out>(waiting[0][c]);
   }
 
   WEFT_FN static void fold(T* __restrict__ a, const T* __restrict__ b, int64_t width) {
@@ -56,6 +55,9 @@ template <class T> struct TreeOfColumns {
   }
 };
 
+// See Note [Sums of exponentials].
+using TreeOfExponentials = TreeOfColumns<double, kExpLanes>;
+
 template <class T> struct Loops {
   WEFT_FN static void largest_of(Columns x, int64_t n, int64_t width, T* __restrict__ largest) {
     for (int64_t c = 0; c < width; ++c) largest[c] = Max::identity<T>();
@@ -65,44 +67,51 @@ template <class T> struct Loops {
     }
   }
 
-  WEFT_FN static void sum_of_exp(Columns x, const T* shift, int64_t n, int64_t width, T* sums) {
-    TreeOfColumns<T> tree;
-    tree.sum(n, width, sums, [&](int64_t i, T* __restrict__ lane) {
+  WEFT_FN static void sum_of_exp(Columns x, const T* shift, int64_t n, int64_t width, double* sums) {
+    TreeOfExponentials tree;
+    tree.sum(n, width, sums, [&](int64_t i, double* __restrict__ lane) {
       const T* __restrict__ row = row_of<T>(x, i);
-      for (int64_t c = 0; c < width; ++c) lane[c] = lane[c] + math::exp(row[c] - shift[c]);
+      for (int64_t c = 0; c < width; ++c) lane[c] = lane[c] + static_cast<double>(math::exp_below(row[c], shift[c]));
     });
   }
 
   static void softmax(Columns x, Columns y, int64_t n, int64_t width) {
-    alignas(64) T largest[kColumns], sums[kColumns];
+    alignas(64) T largest[kColumns], high[kColumns], low[kColumns];
+    alignas(64) double sums[kColumns];
     largest_of(x, n, width, largest);
-    TreeOfColumns<T> tree;
-    tree.sum(n, width, sums, [&](int64_t i, T* __restrict__ lane) {
+    TreeOfExponentials tree;
+    tree.sum(n, width, sums, [&](int64_t i, double* __restrict__ lane) {
       const T* row = row_of<T>(x, i);
       T* to = row_to<T>(y, i);
 #pragma GCC ivdep
       for (int64_t c = 0; c < width; ++c) {
-        const T exponential = math::exp(row[c] - largest[c]);
+        const T exponential = math::exp_below(row[c], largest[c]);
         to[c] = exponential;
-        lane[c] = lane[c] + exponential;
+        lane[c] = lane[c] + static_cast<double>(exponential);
       }
     });
+    for (int64_t c = 0; c < width; ++c) {
+      const auto inverse = math::inverse_of_sum(sums[c], T());
+      high[c] = inverse.hi;
+      low[c] = inverse.lo;
+    }
     for (int64_t i = 0; i < n; ++i) {
       T* __restrict__ to = row_to<T>(y, i);
-      for (int64_t c = 0; c < width; ++c) to[c] = to[c] / sums[c];
+      for (int64_t c = 0; c < width; ++c) to[c] = math::times_pair(to[c], high[c], low[c]);
     }
   }
 
   static void log_softmax(Columns x, Columns y, int64_t n, int64_t width) {
-    alignas(64) T largest[kColumns], sums[kColumns];
+    alignas(64) T largest[kColumns], log_sums[kColumns];
+    alignas(64) double sums[kColumns];
     largest_of(x, n, width, largest);
     sum_of_exp(x, largest, n, width, sums);
-    for (int64_t c = 0; c < width; ++c) sums[c] = math::log(sums[c]);
+    for (int64_t c = 0; c < width; ++c) log_sums[c] = static_cast<T>(math::log(sums[c]));
     for (int64_t i = 0; i < n; ++i) {
       const T* row = row_of<T>(x, i);
       T* to = row_to<T>(y, i);
 #pragma GCC ivdep
-      for (int64_t c = 0; c < width; ++c) to[c] = (row[c] - largest[c]) - sums[c];
+      for (int64_t c = 0; c < width; ++c) to[c] = (row[c] - largest[c]) - log_sums[c];
     }
   }
 
@@ -140,13 +149,16 @@ template <class T> struct Loops {
   }
 
   static void log_sum_exp(Columns x, Columns y, int64_t n, int64_t width) {
-    alignas(64) T shift[kColumns], sums[kColumns];
-    largest_of(x, n, width, shift);
-    // Subtracting an infinity would leave NaN where the sum is an infinity.
-    for (int64_t c = 0; c < width; ++c) { shift[c] = math::abs(shift[c]) == math::infinity<T>() ? T(0) : shift[c]; }
-    sum_of_exp(x, shift, n, width, sums);
+    alignas(64) T largest[kColumns];
+    alignas(64) double sums[kColumns];
+    largest_of(x, n, width, largest);
+    sum_of_exp(x, largest, n, width, sums);
     T* to = row_to<T>(y, 0);
-    for (int64_t c = 0; c < width; ++c) to[c] = shift[c] + math::log(sums[c]);
+    for (int64_t c = 0; c < width; ++c) {
+      // Subtracting an infinity leaves NaN where the result is that infinity.
+      const T result = static_cast<T>(static_cast<double>(largest[c]) + math::log(sums[c]));
+      to[c] = math::abs(largest[c]) == math::infinity<T>() ? largest[c] : result;
+    }
   }
 
   static constexpr SoftmaxColumns kLoops = {softmax, log_softmax, softmax_backward, log_softmax_backward, log_sum_exp};

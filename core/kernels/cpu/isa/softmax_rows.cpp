@@ -1,7 +1,7 @@
 // Softmax along contiguous memory.
 #include "core/kernels/cpu/isa/reduce_lanes.h"
 #include "core/kernels/cpu/isa/softmax_parts.h"
-#include "core/math/exponential.h"
+#include "core/math/softmax.h"
 
 namespace weft::cpu::WEFT_ISA {
 namespace {
@@ -41,26 +41,60 @@ template <class T> WEFT_FN T row_max(const T* x, int64_t n) {
   return largest;
 }
 
-template <class T> WEFT_FN void exp_into(const T* x, T shift, T* __restrict__ y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
+template <class T> WEFT_FN void exp_into(const T* x, T* __restrict__ y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i]);
 }
-template <class T> WEFT_FN void subtract(const T* x, T a, T* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - a;
+// Each element has a shift of its own, which is no smaller.
+template <class T> WEFT_FN void exp_below_into(const T* x, const T* shifts, T* __restrict__ y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp_below(x[i], shifts[i]);
+}
+template <class T> WEFT_FN void fill(T* y, T value, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = value;
+}
+// One chunk of a sum of exponentials (see Note [Sums of exponentials]).
+template <class T> WEFT_FN double sum_of_exponentials(const T* x, int64_t n) {
+  constexpr int kStep = kWidth<double>, kVectors = kExpLanes / kStep;
+  typedef T Narrow __attribute__((vector_size(kStep * sizeof(T))));
+  Vector<double> v[kVectors] = {};
+  const auto add = [&](const T* from) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (int k = 0; k < kVectors; ++k) {
+      Narrow narrow;
+      __builtin_memcpy(&narrow, from + k * kStep, sizeof narrow);
+      v[k] += __builtin_convertvector(narrow, Vector<double>);
+    }
+  };
+  int64_t i = 0;
+  for (; i + kExpLanes <= n; i += kExpLanes) add(x + i);
+  if (i < n) {
+    T rest[kExpLanes] = {};
+    for (int64_t j = i; j < n; ++j) rest[j - i] = x[j];
+    add(rest);
+  }
+#pragma GCC unroll 8
+  for (int half = kVectors / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < half; ++k) v[k] += v[k + half];
+  }
+  return fold_within<Sum, double, kStep / 2>(v[0]);
 }
 
-// The sum of exp(x - shift) over a row of any length; exponentials go to y where it is not null.
-template <class T> WEFT_FN T sum_of_exp(const T* x, T shift, T* y, int64_t n) {
+// The sum of exp(x - shift) over a row of any length, none of whose elements is larger than shift;
+// exponentials go to y where it is not null.
+template <class T> WEFT_FN double sum_of_exp(const T* x, T shift, T* y, int64_t n) {
   alignas(64) T own[kChunk];
-  ChunkSums<T> sums;
+  ChunkSums<double> sums;
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t count = smaller(kChunk, n - i);
     T* exponentials = y ? y + i : own;
     if (x == y) {
-      for (int64_t j = i; j < i + count; ++j) y[j] = math::exp(y[j] - shift);
+      for (int64_t j = i; j < i + count; ++j) y[j] = math::exp_below(y[j], shift);
     } else {
-      exp_into(x + i, shift, exponentials, count);
+      const T* from = x + i;
+      T* __restrict__ to = exponentials;
+      for (int64_t j = 0; j < count; ++j) to[j] = math::exp_below(from[j], shift);
     }
-    sums.push(reduce_chunk<Sum, T>(exponentials, count, T(0)));
+    sums.push(sum_of_exponentials(exponentials, count));
   }
   return sums.end();
 }
@@ -95,7 +129,7 @@ template <class T> struct Rows {
   static void softmax(const void* x, void* y, int64_t rows, int64_t n) {
     const T* from = static_cast<const T*>(x);
     T* to = static_cast<T*>(y);
-    alignas(64) T difference[kChunk];
+    alignas(64) T shifts[kChunk];
     for (int64_t row = 0; row < rows;) {
       if (n >= kLongRow) {
         scale(to, sum_of_exp(from, row_max(from, n), to, n), n);
@@ -103,9 +137,13 @@ template <class T> struct Rows {
         continue;
       }
       const int64_t batch = smaller(kChunk / n, rows - row);
-      for (int64_t r = 0; r < batch; ++r) { subtract(from + r * n, row_max(from + r * n, n), difference + r * n, n); }
-      exp_into(difference, T(0), to, batch * n);
-      for (int64_t r = 0; r < batch; ++r) { scale(to + r * n, reduce_chunk<Sum, T>(to + r * n, n, T(0)), n); }
+      for (int64_t r = 0; r < batch; ++r) fill(shifts + r * n, row_max(from + r * n, n), n);
+      if (x == y) {
+        for (int64_t i = 0; i < batch * n; ++i) to[i] = math::exp_below(to[i], shifts[i]);
+      } else {
+        exp_below_into(from, shifts, to, batch * n);
+      }
+      for (int64_t r = 0; r < batch; ++r) { scale(to + r * n, sum_of_exponentials(to + r * n, n), n); }
       row += batch, from += batch * n, to += batch * n;
     }
   }
@@ -113,21 +151,21 @@ template <class T> struct Rows {
   static void log_softmax(const void* x, void* y, int64_t rows, int64_t n) {
     const T* from = static_cast<const T*>(x);
     T* to = static_cast<T*>(y);
-    alignas(64) T exponentials[kChunk];
+    alignas(64) T exponentials[kChunk], shifts[kChunk];
     for (int64_t row = 0; row < rows;) {
       if (n >= kLongRow) {
         const T largest = row_max(from, n);
-        const T log_sum = math::log(sum_of_exp<T>(from, largest, nullptr, n));
+        const T log_sum = static_cast<T>(math::log(sum_of_exp<T>(from, largest, nullptr, n)));
         for (int64_t i = 0; i < n; ++i) to[i] = (from[i] - largest) - log_sum;
         ++row, from += n, to += n;
         continue;
       }
       const int64_t batch = smaller(kChunk / n, rows - row);
-      for (int64_t r = 0; r < batch; ++r) { subtract(from + r * n, row_max(from + r * n, n), to + r * n, n); }
-      exp_into(to, T(0), exponentials, batch * n);
+      for (int64_t r = 0; r < batch; ++r) fill(shifts + r * n, row_max(from + r * n, n), n);
+      exp_below_into(from, shifts, exponentials, batch * n);
       for (int64_t r = 0; r < batch; ++r) {
-        const T sum = reduce_chunk<Sum, T>(exponentials + r * n, n, T(0));
-        subtract(to + r * n, math::log(sum), to + r * n, n);
+        const T log_sum = static_cast<T>(math::log(sum_of_exponentials(exponentials + r * n, n)));
+        for (int64_t i = r * n; i < (r + 1) * n; ++i) to[i] = (from[i] - shifts[i]) - log_sum;
       }
       row += batch, from += batch * n, to += batch * n;
     }
@@ -155,14 +193,14 @@ template <class T> struct Rows {
         const T sum = row_sum(g, n);
         for (int64_t i = 0; i < n; i += kChunk) {
           const int64_t count = smaller(kChunk, n - i);
-          exp_into(log_p + i, T(0), exponentials, count);
+          exp_into(log_p + i, exponentials, count);
           for (int64_t j = 0; j < count; ++j) to[i + j] = g[i + j] - exponentials[j] * sum;
         }
         ++row, g += n, log_p += n, to += n;
         continue;
       }
       const int64_t batch = smaller(kChunk / n, rows - row);
-      exp_into(log_p, T(0), exponentials, batch * n);
+      exp_into(log_p, exponentials, batch * n);
       for (int64_t r = 0; r < batch; ++r) {
         const T sum = reduce_chunk<Sum, T>(g + r * n, n, T(0));
         for (int64_t i = r * n; i < (r + 1) * n; ++i) to[i] = g[i] - exponentials[i] * sum;
@@ -175,14 +213,17 @@ template <class T> struct Rows {
     const T* from = static_cast<const T*>(x);
     for (int64_t row = 0; row < rows; ++row, from += n) {
       const T largest = row_max(from, n);
-      // Subtracting an infinity would leave NaN where the sum is an infinity.
-      const T shift = math::abs(largest) == math::infinity<T>() ? T(0) : largest;
-      static_cast<T*>(y)[row] = shift + math::log(sum_of_exp<T>(from, shift, nullptr, n));
+      // Subtracting an infinity would leave NaN where the result is that infinity.
+      static_cast<T*>(y)[row] =
+          math::abs(largest) == math::infinity<T>()
+              ? largest
+              : static_cast<T>(static_cast<double>(largest) + math::log(sum_of_exp<T>(from, largest, nullptr, n)));
     }
   }
 
-  WEFT_FN static void scale(T* y, T sum, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) y[i] = y[i] / sum;
+  WEFT_FN static void scale(T* y, double sum, int64_t n) {
+    const auto inverse = math::inverse_of_sum(sum, T());
+    for (int64_t i = 0; i < n; ++i) y[i] = math::times_pair(y[i], inverse.hi, inverse.lo);
   }
 
   WEFT_FN static T row_sum(const T* x, int64_t n) {
