@@ -13,16 +13,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode:
-    """A context manager that also decorates functions, generator functions and classes' methods."""
+    """A context manager that also decorates functions, generator functions and classes' methods.
 
-    def clone(self) -> _Mode:
+    Entering and leaving is C++ where it happens often (bind/modes.cpp).
+    """
+
+    __slots__ = ()
+
+    def clone(self) -> Any:
         return type(self)()
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *exception: object) -> None:
-        raise NotImplementedError
 
     def __call__(self, function: F) -> F:
         if isinstance(function, type):
@@ -69,37 +68,16 @@ class _Mode:
         return inside  # type: ignore[return-value]
 
 
-class _NoArgumentMode(_Mode):
-    """Usable as ``@no_grad`` as well as ``@no_grad()``."""
-
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self._before = []
-        return self(function)
-
-    def __init__(self, function: Any = None) -> None:
-        self._before: list[bool] = []
-
-    _enabled = False
-
-    def __enter__(self) -> None:
-        self._before.append(_core.is_grad_enabled())
-        _core._set_grad_enabled(self._enabled)
-
-    def __exit__(self, *exception: object) -> None:
-        _core._set_grad_enabled(self._before.pop())
-
-
-class no_grad(_NoArgumentMode):
+class no_grad(_Mode, _core.NoGradMode):
     """Nothing is recorded inside: results do not require gradients."""
 
+    __slots__ = ()
 
-class enable_grad(_NoArgumentMode):
+
+class enable_grad(_Mode, _core.EnableGradMode):
     """Recording is switched on inside, also within ``no_grad``."""
 
-    _enabled = True
+    __slots__ = ()
 
 
 class set_grad_enabled(_Mode):
@@ -127,32 +105,13 @@ class set_grad_enabled(_Mode):
         return f"set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode(_Mode):
+class inference_mode(_Mode, _core.InferenceMode):
     """As ``no_grad``, and the results can never take part in recorded work: the cheapest mode."""
 
-    def __new__(cls, mode: Any = True) -> Any:
-        self = super().__new__(cls)
-        if isinstance(mode, bool):
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(mode)
-
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
-        self._before: list[tuple[bool, bool]] = []
+    __slots__ = ()
 
     def clone(self) -> Self:
         return type(self)(self.mode)
-
-    def __enter__(self) -> None:
-        self._before.append((_core.is_inference_mode_enabled(), _core.is_grad_enabled()))
-        _core._set_inference_mode(self.mode)
-        _core._set_grad_enabled(not self.mode)
-
-    def __exit__(self, *exception: object) -> None:
-        inference, grad = self._before.pop()
-        _core._set_inference_mode(inference)
-        _core._set_grad_enabled(grad)
 
 
 class set_detect_anomaly:

@@ -12,17 +12,26 @@ from typing import Any
 from weft import _core
 from weft.ops import (  # noqa: F401  (registers what they define)
     activation,
+    attention,
     conversion,
     creation,
+    decompositions,
+    dropout,
     elementwise,
+    embedding,
     indexing,
     linear_algebra,
     losses,
+    margin_losses,
     normalisation,
+    padding,
+    pooling,
     random,
+    recurrent,
     reduction,
     shape,
     sorting,
+    upsampling,
 )
 from weft.ops._composed import composed_operations, second_names
 

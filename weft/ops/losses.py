@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 from weft import _core
@@ -12,6 +13,7 @@ _nll_loss = _core.ops["nll_loss"]
 _cross_entropy = _core.ops["cross_entropy"]
 _mse_loss = _core.ops["mse_loss"]
 _binary_cross_entropy = _core.ops["binary_cross_entropy_forward"]
+_linear = _core.functional["linear"]
 _where = _core.ops["where"]
 
 
@@ -53,6 +55,7 @@ def _weighted(losses: Tensor, weight: Tensor | None, input: Tensor, reduction: s
 
 def _warn_of_broadcast(input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
+        _core._note_loss_sizes(input, target)
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
@@ -262,3 +265,58 @@ def kl_div(
         return _reduced(losses, reduction)
     total = losses.sum()
     return total / input.shape[0] if input.dim() > 0 else total
+
+
+# -- a layer and its loss --------------------------------------------------------------------
+
+
+@composed(kinds="function", namespace="nn.functional")
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: None = None,
+) -> Tensor:
+    """The cross-entropy of ``linear(input, linear_weight, linear_bias)``.
+
+    ``linear_weight`` has the shape (classes, ..., features): with dimensions in between there is
+    one decision for each element of them.
+    """
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+        )
+    classes, *decisions, features = linear_weight.shape
+    if input.shape[-1] != features:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.shape[-1]} and {features}, respectively"
+        )
+    if linear_bias is not None and list(linear_bias.shape) != [classes, *decisions]:
+        raise RuntimeError(
+            f"expected linear_bias shape {(classes, *decisions)}, got {tuple(linear_bias.shape)}"
+        )
+    if decisions and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
+            f"requires batched input, (N, {features}), got unbatched input with shape "
+            f"{tuple(input.shape)}"
+        )
+    rows = math.prod(decisions, start=classes)
+    if linear_bias is not None:
+        linear_bias = linear_bias.reshape(rows)
+    logits = _linear(input, linear_weight.reshape(rows, features), linear_bias)
+    logits = logits.reshape([*input.shape[:-1], classes, *decisions])
+    if ignore_index is None:
+        ignore_index = -100
+    elif target.shape == logits.shape:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    return _cross_entropy(logits, target, weight, reduction, ignore_index, label_smoothing)

@@ -1,4 +1,8 @@
-"""Vectors of length one, angles between vectors, and softmax as ``nn.functional`` offers it."""
+"""Normalisation made of other operations: vectors of length one, angles between vectors, channels
+by their neighbours, and softmax as ``nn.functional`` offers it.
+
+Layer norm, batch norm and their kin are core/ops/normalisation.cpp.
+"""
 
 from __future__ import annotations
 
@@ -85,3 +89,22 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 # PyTorch offers this one under both names.
 composed(kinds="function")(cosine_similarity)
 composed(kinds="function", namespace="nn.functional")(cosine_similarity)
+
+
+@composed(kinds="function", namespace="nn.functional")
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divides by ``(k + alpha * m) ** beta``, with m the mean square of ``size`` near channels."""
+    if input.dim() < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    before, after = size // 2, (size - 1) // 2
+    padding = [0, 0] * (input.dim() - 2) + [before, after]
+    squares = _core.ops["constant_pad_nd"](input * input, padding)
+    total = squares.unfold(1, size, 1).sum(-1)
+    mean = total / size if total.is_floating_point() else total // size
+    return input / (mean * alpha + k) ** beta

@@ -9,6 +9,7 @@ from weft import _core
 from weft._core import Tensor
 from weft.ops._composed import composed, write_out
 from weft.ops._results import result_type
+from weft.ops.decompositions import nuclear_norm
 
 _amin, _amax = _core.ops["amin"], _core.ops["amax"]
 _vector_norm = _core.ops["linalg_vector_norm"]
@@ -65,13 +66,15 @@ def norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Tensor:
-    """The p-norm of all elements, or along dimensions. ``"fro"`` is the Euclidean norm."""
+    """The p-norm of all elements, or along dimensions.
+
+    ``"fro"`` is the Euclidean norm; ``"nuc"`` the nuclear norm of matrices, the sum of their
+    singular values.
+    """
     if isinstance(p, str):
         if p == "nuc":
-            raise NotImplementedError(
-                "norm(p='nuc'): the nuclear norm is a sum of singular values, which weft does not "
-                "compute yet. p='fro' is the Euclidean norm."
-            )
+            nuclear = nuclear_norm(input if dtype is None else input.to(dtype), dim, keepdim)
+            return nuclear if out is None else _into_norm(nuclear, out)
         if p != "fro":
             raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
         if isinstance(dim, Sequence) and len(dim) > 2:
@@ -83,6 +86,15 @@ def norm(
     if out is None and dtype is None:
         return _vector_norm(input, order, dim, keepdim)
     return _vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
+
+
+def _into_norm(result: Tensor, out: Tensor) -> Tensor:
+    if out.dtype != result.dtype:
+        raise RuntimeError(
+            f"linalg.matrix_norm expected out tensor dtype {result.dtype} but got: {out.dtype}"
+        )
+    write_out("norm", result, out)
+    return out
 
 
 @composed(kinds="function method")

@@ -1,4 +1,4 @@
-"""Joining, splitting, turning, padding and combining: what follows from a few primitives."""
+"""Joining, splitting, turning and combining: what follows from a few primitives."""
 
 from __future__ import annotations
 
@@ -350,100 +350,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return input.flatten().diag(offset)
 
 
-# -- padding ------------------------------------------------------------------------------------
-
-
-def _reflected(x: Tensor, dim: int, before: int, after: int) -> Tensor:
-    size = x.shape[dim]
-    parts = [x]
-    if before > 0:
-        parts.insert(0, x.narrow(dim, 1, before).flip(dim))
-    if after > 0:
-        parts.append(x.narrow(dim, size - 1 - after, after).flip(dim))
-    return _core.cat(parts, dim)
-
-
-def _replicated(x: Tensor, dim: int, before: int, after: int) -> Tensor:
-    shape = list(x.shape)
-    parts = [x]
-    if before > 0:
-        shape[dim] = before
-        parts.insert(0, x.narrow(dim, 0, 1).expand(shape))
-    if after > 0:
-        shape[dim] = after
-        parts.append(x.narrow(dim, x.shape[dim] - 1, 1).expand(shape))
-    return _core.cat(parts, dim)
-
-
-def _wrapped(x: Tensor, dim: int, before: int, after: int) -> Tensor:
-    size = x.shape[dim]
-    parts = [x]
-    if before > 0:
-        parts.insert(0, x.narrow(dim, size - before, before))
-    if after > 0:
-        parts.append(x.narrow(dim, 0, after))
-    return _core.cat(parts, dim)
-
-
-_EXTENDED = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
-
-
-def _check_extension(mode: str, dim: int, size: int, before: int, after: int) -> None:
-    if mode == "reflect" and (before >= size or after >= size):
-        raise RuntimeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, but "
-            f"got: padding ({before}, {after}) at dimension {dim}, which has size {size}"
-        )
-    if mode == "circular" and (before > size or after > size):
-        raise RuntimeError("Padding value causes wrapping around more than once.")
-    if size + before + after < (0 if mode == "circular" else 1):
-        raise RuntimeError(
-            f"{mode} padding ({before}, {after}) leaves nothing of dimension {dim}, "
-            f"which has size {size}"
-        )
-    if mode == "replicate" and size == 0:
-        raise RuntimeError("Expected a non-empty tensor for replicate padding")
-
-
-@composed(kinds="function", namespace="nn.functional")
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
-    """Widens a tensor by ``pad[0]`` before and ``pad[1]`` after its last dimension, and so on for
-    the dimensions before it. What is added is `value` (mode ``"constant"``), the mirror image
-    (``"reflect"``), the nearest element (``"replicate"``) or the other end (``"circular"``).
-    """
-    pad = list(pad)
-    if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) > 2 * input.ndim:
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got "
-            f"padding length {len(pad)} and input of dimension {input.ndim}"
-        )
-    if mode == "constant":
-        return _core.constant_pad_nd(input, pad, 0 if value is None else value)
-    if value is not None and value != 0:
-        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in _EXTENDED:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    padded = len(pad) // 2
-    if not 1 <= padded <= 3 or input.ndim not in (padded + 1, padded + 2):
-        raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor."
-        )
-    result = input
-    for i in range(padded):
-        dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
-        size = input.shape[dim]
-        _check_extension(mode, dim, size, before, after)
-        start, end = max(-before, 0), max(-after, 0)  # negative padding cuts off
-        if mode == "circular":  # what is repeated is what the cut has left
-            result = result.narrow(dim, start, size - start - end)
-        result = _EXTENDED[mode](result, dim, before, after)
-        if mode != "circular":
-            result = result.narrow(dim, start, result.shape[dim] - start - end)
-    return result if result is not input else input.clone()
+# -- classes ------------------------------------------------------------------------------------
 
 
 @composed(name="one_hot", kinds="function", namespace="nn.functional")

@@ -1,0 +1,1 @@
+"""The inside of `DataLoader`. `collate` and `worker` are where PyTorch's programs look for them."""
