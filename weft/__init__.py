@@ -107,9 +107,18 @@ _SUBMODULES = frozenset(
     (
         "backends", "check", "cli", "compiler", "cuda", "data", "dist", "distributed", "doctor",
         "export", "fft", "func", "graph", "jit", "linalg", "nn", "onnx", "optim", "overrides",
-        "random", "return_types", "save", "special", "testing", "utils", "views",
+        "random", "return_types", "special", "testing", "torch_names", "utils",
     )
 )  # fmt: skip
+
+# Functions that live in modules of their own, imported when they are first asked for.
+_LAZY = {
+    "as_torch": "weft.torch_names",
+    "verify": "weft.check",
+    "checkpoint": "weft.keeping",
+    "load": "weft.keeping",
+    "save": "weft.keeping",
+}
 
 __all__ = [
     "Generator",
@@ -220,6 +229,10 @@ if not TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     import importlib
 
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
     if name in _SUBMODULES:
         try:
             return importlib.import_module(f"weft.{name}")
@@ -238,4 +251,4 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     there = [name for name in _SUBMODULES if find_spec(f"weft.{name}") is not None]
-    return [*globals(), *there]
+    return [*globals(), *_LAZY, *there]

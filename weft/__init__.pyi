@@ -99,18 +99,30 @@ from weft._core import tensor as tensor
 from weft._functions import typename as typename
 from weft._core import uint8 as uint8
 from weft._settings import use_deterministic_algorithms as use_deterministic_algorithms
+from weft.torch_names import as_torch as as_torch
 from weft import backends as backends
+from weft import check as check
+from weft.keeping import checkpoint as checkpoint
+from weft import cli as cli
 from weft import cuda as cuda
+from weft import doctor as doctor
+from weft.graph import graph as graph
 from weft import linalg as linalg
+from weft.keeping import load as load
 from weft import nn as nn
+from weft import optim as optim
 from weft import overrides as overrides
 from weft import random as random
 from weft import return_types as return_types
+from weft.keeping import save as save
 from weft import special as special
+from weft import torch_names as torch_names
 from weft import utils as utils
+from weft.check import verify as verify
 from weft._core import abs as abs
 from weft._core import acos as acos
 from weft._core import acosh as acosh
+from weft._core import adaptive_avg_pool1d as adaptive_avg_pool1d
 from weft._core import add as add
 from weft._core import addbmm as addbmm
 from weft._core import addcdiv as addcdiv
@@ -132,6 +144,7 @@ from weft._core import asinh as asinh
 from weft._core import atan as atan
 from weft._core import atan2 as atan2
 from weft._core import atanh as atanh
+from weft._core import avg_pool1d as avg_pool1d
 from weft._core import baddbmm as baddbmm
 from weft._core import bernoulli as bernoulli
 from weft._core import bincount as bincount
@@ -154,6 +167,12 @@ from weft._core import clone as clone
 from weft._core import concat as concat
 from weft._core import concatenate as concatenate
 from weft._core import constant_pad_nd as constant_pad_nd
+from weft._core import conv1d as conv1d
+from weft._core import conv2d as conv2d
+from weft._core import conv3d as conv3d
+from weft._core import conv_transpose1d as conv_transpose1d
+from weft._core import conv_transpose2d as conv_transpose2d
+from weft._core import conv_transpose3d as conv_transpose3d
 from weft._core import copysign as copysign
 from weft._core import cos as cos
 from weft._core import cosh as cosh
@@ -197,6 +216,7 @@ from weft._core import full_like as full_like
 from weft._core import gather as gather
 from weft._core import gcd as gcd
 from weft._core import ge as ge
+from weft._core import gru_cell as gru_cell
 from weft._core import gt as gt
 from weft._core import heaviside as heaviside
 from weft._core import hypot as hypot
@@ -235,6 +255,10 @@ from weft._core import masked_scatter as masked_scatter
 from weft._core import masked_select as masked_select
 from weft._core import matmul as matmul
 from weft._core import max as max
+from weft._core import max_pool1d as max_pool1d
+from weft._core import max_pool1d_with_indices as max_pool1d_with_indices
+from weft._core import max_pool2d as max_pool2d
+from weft._core import max_pool3d as max_pool3d
 from weft._core import maximum as maximum
 from weft._core import mean as mean
 from weft._core import median as median
@@ -273,6 +297,9 @@ from weft._core import relu as relu
 from weft._core import remainder as remainder
 from weft._core import repeat_interleave as repeat_interleave
 from weft._core import reshape as reshape
+from weft._core import rms_norm as rms_norm
+from weft._core import rnn_relu_cell as rnn_relu_cell
+from weft._core import rnn_tanh_cell as rnn_tanh_cell
 from weft._core import roll as roll
 from weft._core import round as round
 from weft._core import rsqrt as rsqrt
@@ -346,11 +373,13 @@ pi: _float
 newaxis: None
 
 _SUBMODULES: frozenset[str]
+_LAZY: dict[str, str]
 
 def abs_(input: Tensor) -> Tensor: ...
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acos_(input: Tensor) -> Tensor: ...
 def acosh_(input: Tensor) -> Tensor: ...
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]: ...
 def addmv_(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor: ...
@@ -406,7 +435,10 @@ def broadcast_shapes(*shapes: _int | Sequence[_int]) -> Size: ...
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]: ...
 def cartesian_prod(*tensors: Tensor) -> Tensor: ...
 def ceil_(input: Tensor) -> Tensor: ...
+def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor: ...
+def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor: ...
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor: ...
+def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 @overload
 def clamp_(input: Tensor, min: Tensor | Number, max: Tensor | Number) -> Tensor: ...
 @overload
@@ -488,6 +520,7 @@ def greater(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None)
 def greater_equal(
     input: Tensor, other: Tensor | Number, *, out: Tensor | None = None
 ) -> Tensor: ...
+def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor: ...
 def histc(
     input: Tensor, bins: _int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None
 ) -> Tensor: ...
@@ -554,6 +587,14 @@ def logspace(
     device: Any = None,
     requires_grad: _bool = False,
 ) -> Tensor: ...
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]: ...
 def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor: ...
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]: ...
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -591,9 +632,15 @@ def norm(
 ) -> Tensor: ...
 def not_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False
+) -> Tensor: ...
+def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor: ...
+def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> NoReturn: ...
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def positive(input: Tensor) -> Tensor: ...
+def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
 def rad2deg_(input: Tensor) -> Tensor: ...
 def reciprocal_(input: Tensor) -> Tensor: ...
 def relu_(input: Tensor) -> Tensor: ...
@@ -604,8 +651,23 @@ def round_(input: Tensor) -> Tensor: ...
 @overload
 def round_(input: Tensor, *, decimals: _int) -> Tensor: ...
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+def rrelu(
+    input: Tensor,
+    lower: _float = 0.125,
+    upper: _float = 0.3333333333333333,
+    training: _bool = False,
+    inplace: _bool = False,
+) -> Tensor: ...
+def rrelu_(
+    input: Tensor,
+    lower: _float = 0.125,
+    upper: _float = 0.3333333333333333,
+    training: _bool = False,
+) -> Tensor: ...
 def rsqrt_(input: Tensor) -> Tensor: ...
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor: ...
+def selu(input: Tensor, inplace: _bool = False) -> Tensor: ...
+def selu_(input: Tensor) -> Tensor: ...
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sigmoid_(input: Tensor) -> Tensor: ...
 def sin_(input: Tensor) -> Tensor: ...
@@ -621,6 +683,7 @@ def subtract(
 def subtract(
     input: Tensor | Number, other: Tensor | Number, *, alpha: Number, out: Tensor | None = None
 ) -> Tensor: ...
+def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any: ...
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None
 ) -> Tensor: ...
@@ -632,6 +695,10 @@ def tensordot(
     dims: _int | Sequence[Sequence[_int]] | Sequence[_int] | Tensor = 2,
     out: Tensor | None = None,
 ) -> Tensor: ...
+def threshold(
+    input: Tensor, threshold: _float, value: _float, inplace: _bool = False
+) -> Tensor: ...
+def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor: ...
 def trace(input: Tensor) -> Tensor: ...
 @overload
 def true_divide(

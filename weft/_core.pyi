@@ -59,6 +59,38 @@ class Generator:
     def get_offset(self) -> _int: ...
     def set_offset(self, offset: _int) -> None: ...
 
+# What weft.nn.Module is made of.
+class ModuleBase:
+    training: _bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getstate__(self) -> Any: ...
+    def __setstate__(self, state: Any) -> None: ...
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _call_forward(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _collect(self, name: str) -> list[Any] | None: ...
+    def _own(self, name: str) -> Any: ...
+    def _forget_own(self, name: str) -> None: ...
+
+# Contexts that switch recording; weft.autograd makes decorators of them, too.
+class NoGradMode:
+    def __init__(self, function: Any = None) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+class EnableGradMode(NoGradMode): ...
+
+class InferenceMode:
+    mode: _bool
+    def __init__(self, mode: Any = True) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
 # What weft.autograd.Function is made of.
 class FunctionBase:
     @classmethod
@@ -553,6 +585,7 @@ class Tensor:
     def gt(self, other: Tensor | Number) -> Tensor: ...
     def gt_(self, other: Tensor | Number) -> Self: ...
     def half(self, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    def hardshrink(self, lambd: _float = 0.5) -> Tensor: ...
     def heaviside(self, values: Tensor) -> Tensor: ...
     def heaviside_(self, values: Tensor) -> Self: ...
     def histc(
@@ -847,6 +880,7 @@ class Tensor:
     def positive(self) -> Tensor: ...
     def pow(self, exponent: Tensor | Number) -> Tensor: ...
     def pow_(self, exponent: Tensor | Number) -> Self: ...
+    def prelu(self, weight: Tensor) -> Tensor: ...
     def prod(
         self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None
     ) -> Tensor: ...
@@ -1016,6 +1050,7 @@ class Tensor:
         *,
         dtype: _dtype | None = None,
     ) -> Tensor: ...
+    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any: ...
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor: ...
     def swapaxes_(self, axis0: _int, axis1: _int) -> Self: ...
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor: ...
@@ -1188,16 +1223,46 @@ class _Operations(dict[str, Callable[..., Any]]):
             "_index_gradient",
             "_index_positions",
             "_index_put",
+            "_linalg_svd",
+            "_nuclear_norm",
+            "_polar_factor",
             "_unique",
+            "adaptive_max_pool1d_with_indices",
+            "adaptive_max_pool2d_with_indices",
+            "adaptive_max_pool3d_with_indices",
+            "attention",
+            "attention_grad",
+            "batch_norm_forward",
+            "batch_norm_grad",
             "chunk",
+            "convolve_weight_grad",
             "cummax",
             "cummin",
+            "gru_layer",
+            "gru_sequence",
+            "gru_sequence_grad",
+            "gru_update",
+            "gru_update_grad",
             "kthvalue",
+            "lstm_cell_step",
+            "lstm_layer",
+            "lstm_sequence",
+            "lstm_sequence_grad",
+            "lstm_update",
+            "lstm_update_grad",
             "max",
+            "max_adaptive",
+            "max_pool1d_with_indices",
+            "max_pool2d_with_indices",
+            "max_pool3d_with_indices",
+            "max_windows",
             "median",
             "min",
             "nanmedian",
             "nll_loss_forward",
+            "rnn_layer",
+            "row_norm",
+            "row_norm_grad",
             "sort",
             "split",
             "split_with_sizes",
@@ -1211,6 +1276,18 @@ class _Operations(dict[str, Callable[..., Any]]):
     @overload
     def __getitem__(self, name: str) -> Callable[..., Tensor]: ...
 
+class _adaptive_max_pool1d_with_indices_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _adaptive_max_pool2d_with_indices_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _adaptive_max_pool3d_with_indices_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
 class _cummax_result(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -1220,6 +1297,18 @@ class _cummin_result(NamedTuple):
     indices: Tensor
 
 class _kthvalue_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _max_pool1d_with_indices_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _max_pool2d_with_indices_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _max_pool3d_with_indices_result(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -1250,6 +1339,7 @@ class _topk_result(NamedTuple):
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor: ...
 @overload
 def add(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 @overload
@@ -1362,6 +1452,14 @@ def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
 def baddbmm(
     input: Tensor,
     batch1: Tensor,
@@ -1427,6 +1525,96 @@ def concatenate(
     tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None
 ) -> Tensor: ...
 def constant_pad_nd(input: Tensor, pad: _int | Sequence[_int], value: Number = 0) -> Tensor: ...
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+@overload
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: str = "valid",
+    dilation: _int | Sequence[_int] = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _int | Sequence[_int] = 1,
+    padding: _int | Sequence[_int] = 0,
+    output_padding: _int | Sequence[_int] = 0,
+    groups: _int = 1,
+    dilation: _int | Sequence[_int] = 1,
+) -> Tensor: ...
 def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -1589,6 +1777,14 @@ def gather(
 ) -> Tensor: ...
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -1684,6 +1880,38 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: .
 def max(
     input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> _max_result: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> _max_pool1d_with_indices_result: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: _int | Sequence[_int],
+    stride: _int | Sequence[_int] | None = None,
+    padding: _int | Sequence[_int] = 0,
+    dilation: _int | Sequence[_int] = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def mean(
     input: Tensor,
@@ -1975,6 +2203,28 @@ def repeat_interleave(
     input: Tensor, repeats: Tensor, dim: _int | None = None, *, output_size: _int | None = None
 ) -> Tensor: ...
 def reshape(input: Tensor, shape: _int | Sequence[_int]) -> Tensor: ...
+def rms_norm(
+    input: Tensor,
+    normalized_shape: _int | Sequence[_int],
+    weight: Tensor | None = None,
+    eps: _float | None = None,
+) -> Tensor: ...
+def rnn_relu_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
+def rnn_tanh_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 def roll(
     input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ()
 ) -> Tensor: ...
@@ -2309,11 +2559,16 @@ complex64: _dtype
 complex128: _dtype
 
 # For weft's own Python.
+_UpdateRule: Callable[..., Any]
+_Updater: Callable[..., Any]
 _alias: Callable[..., Any]
 _as_subclass: Callable[..., Any]
+_await_step: Callable[..., Any]
 _backward: Callable[..., Any]
 _bump_version: Callable[..., Any]
+_clear_gradients: Callable[..., Any]
 _current_pass: Callable[..., Any]
+_cut_node: Callable[..., Any]
 _cut_of: Callable[..., Any]
 _disable_saved_tensor_hooks: Callable[..., Any]
 _disabled_torch_function_impl: Callable[..., Any]
@@ -2322,8 +2577,13 @@ _from_bytes: Callable[..., Any]
 _from_dlpack: Callable[..., Any]
 _get_anomaly: Callable[..., Any]
 _gradient_edge: Callable[..., Any]
+_is_optimised: Callable[..., Any]
 _is_pending: Callable[..., Any]
 _is_shared: Callable[..., Any]
+_last_read: Callable[..., Any]
+_mark_optimised: Callable[..., Any]
+_note_loss_sizes: Callable[..., Any]
+_observe_step: Callable[..., Any]
 _over_storage: Callable[..., Any]
 _pass_has_inputs: Callable[..., Any]
 _pass_is_running: Callable[..., Any]
@@ -2335,17 +2595,23 @@ _set_anomaly: Callable[..., Any]
 _set_backward: Callable[..., Any]
 _set_default_dtype: Callable[..., Any]
 _set_deferred: Callable[..., Any]
+_set_doctor: Callable[..., Any]
 _set_function_parts: Callable[..., Any]
 _set_grad_enabled: Callable[..., Any]
 _set_inference_mode: Callable[..., Any]
+_set_module_parts: Callable[..., Any]
 _set_num_threads: Callable[..., Any]
 _set_observer: Callable[..., Any]
 _set_size_type: Callable[..., Any]
+_set_trace_cuts: Callable[..., Any]
 _share_memory: Callable[..., Any]
+_step_number: Callable[..., Any]
 _storage_bytes: Callable[..., Any]
 _switch_overrides: Callable[..., Any]
+_take_traced_cuts: Callable[..., Any]
 _to_dlpack: Callable[..., Any]
 _to_list: Callable[..., Any]
 _track: Callable[..., Any]
+_was_called: Callable[..., Any]
 _write_out: Callable[..., Any]
 _zeros: Callable[..., Any]
