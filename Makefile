@@ -10,6 +10,8 @@
 #   make asan     core tests and WEFT_FUZZ_CALLS fuzzed calls under the sanitizers
 #   make portable builds without oneDNN and OpenBLAS and tests that
 #   make stubs    regenerates the type stubs and the reference from the registry
+#   make page     bundles the page of weft.graph from web/ (needs node and npm; the result is committed)
+#   make docs     the pages of docs/ as a site, in build/site
 #   make wheel    a wheel that carries its native libraries, in dist/
 #   make clean    removes what was built (distclean: .venv too)
 #
@@ -23,7 +25,7 @@ SHELL := /bin/bash
 
 PYTHON3 ?= python3
 JOBS ?= $(shell nproc)
-# For example https://download.pytorch.org/whl/cpu, which is far smaller than PyPI's torch.
+# A package index with a smaller build of torch, where there is one.
 TORCH_INDEX ?=
 
 VENV := .venv
@@ -38,7 +40,7 @@ CMAKE_INPUTS := CMakeLists.txt cmake/NativeLibraries.cmake cmake/find_native_lib
 CXX_FILES := $(shell find core bind bench -name '*.h' -o -name '*.cpp' 2>/dev/null)
 
 .PHONY: build test parity bench demo lint lint-python lint-types lint-format lint-layers lint-stubs \
-        lint-symbols format asan portable stubs wheel clean distclean
+        lint-symbols format asan portable stubs page docs wheel clean distclean
 
 # ---- the environment -----------------------------------------------------------------------------
 
@@ -72,10 +74,6 @@ build/asan/build.ninja: $(CMAKE_INPUTS) $(STAMPS)/build
 	$(call configure,build/asan) -DWEFT_SANITIZE=ON \
 		-DWEFT_PACKAGE_DIR=$(CURDIR)/build/asan/package/weft
 
-build/portable/build.ninja: $(CMAKE_INPUTS) $(STAMPS)/build
-	$(call configure,build/portable) -DWEFT_WITH_LIBRARIES=OFF \
-		-DWEFT_PACKAGE_DIR=$(CURDIR)/build/portable/package/weft
-
 # ---- using it ------------------------------------------------------------------------------------
 
 test: build $(STAMPS)/test
@@ -88,7 +86,7 @@ bench: build $(STAMPS)/test $(STAMPS)/parity
 	$(PYTHON) -m bench
 
 demo: build
-	$(PYTHON) examples/demo.py
+	$(PYTHON) -m weft demo --out build/demo
 
 # detect_leaks: Python itself keeps much at exit. allocator_may_return_null: a request too large for
 # the machine must reach weft's own error. libstdc++ comes along because Python does not load it, and
@@ -106,15 +104,22 @@ asan: build/asan/build.ninja $(STAMPS)/test
 	$(ASAN_ENVIRONMENT) $(PYTEST) -p no:cacheprovider --capture=sys -m "not native_only" \
 		$(or $(TESTS),tests --ignore=tests/parity --ignore=tests/tools)
 
-portable: build/portable/build.ninja $(STAMPS)/test
-	$(CMAKE) --build build/portable --parallel $(JOBS)
+portable: build $(STAMPS)/test
+	$(CMAKE) --build build/dev --parallel $(JOBS) --target _core_portable
 	$(PYTHON) tools/overlay.py weft build/portable/package/weft
 	PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/portable/package $(PYTEST) -p no:cacheprovider \
-		$(or $(TESTS),tests --ignore=tests/parity --ignore=tests/tools -k "matmul or linalg")
+		$(or $(TESTS),tests --ignore=tests/parity --ignore=tests/kernels --ignore=tests/tools \
+			-k "matmul or linalg or product or conv")
 
 stubs: build
 	$(PYTHON) tools/make_stubs.py
 	$(PYTHON) tools/make_reference.py
+
+page:
+	cd web && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
+docs: $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 wheel: $(STAMPS)/venv
 	$(PYTHON) -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .

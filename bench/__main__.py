@@ -8,7 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import alternate, cases_large, cases_overhead, machine, report, verdicts
+from bench import (
+    alternate,
+    cases_large,
+    cases_models,
+    cases_optimiser,
+    cases_overhead,
+    machine,
+    report,
+    verdicts,
+)
 from bench.alternate import Results
 from bench.case import Case, all_cases
 from bench.verdicts import Line
@@ -82,13 +91,15 @@ def measured(
     results: Results, rounds: int, quick: bool, wanted: Callable[..., bool]
 ) -> Iterator[Line]:
     """Every wanted line, section by section, as soon as it is known."""
-    for section in (cases_overhead, cases_large):
+    for section in (cases_overhead, cases_large, cases_models, cases_optimiser):
         cases = [case for case in section.cases() if wanted(case.id, case.title)]
         frameworks = (*BOTH, "floor") if any(case.floor for case in cases) else BOTH
         alternate.run(cases, frameworks, rounds, quick, results, progress)
         yield from verdicts.times(cases, results)
         if section is cases_overhead and has_weight_reuse(cases):
             yield from verdicts.weight_reuse(results)
+        if section is cases_models and cases:
+            yield from verdicts.model_floors(results)
     if any(map(wanted, FOOTPRINT_IMPORT)):
         yield from verdicts.imports(quick, progress)
     if wanted(FOOTPRINT_CHAIN):

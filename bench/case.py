@@ -41,8 +41,8 @@ class Case:
     build: Callable[[Framework], Workload]
     # How many times cheaper than PyTorch weft must be; None is shown but not judged.
     bar: float | None = None
-    # The bar depends on PyTorch's matrix-product rate on this machine (see verdicts.py).
-    bar_by_matmul_rate: bool = False
+    # Where PyTorch's matrix products are slow on this machine (see verdicts.py), this one holds.
+    bar_on_slow_library: float | None = None
     # Products per go times 2 n^3, to print a rate; 0 where a rate means nothing.
     flops: float = 0.0
     ulp_limit: float | None = None
@@ -54,10 +54,15 @@ class Case:
 @cache
 def all_cases() -> dict[str, Case]:
     """Every timed case by its id, in the order of the report."""
-    from bench import cases_large, cases_overhead
+    from bench import cases_large, cases_models, cases_optimiser, cases_overhead
 
     cases: dict[str, Case] = {}
-    for case in [*cases_overhead.cases(), *cases_large.cases()]:
+    for case in [
+        *cases_overhead.cases(),
+        *cases_large.cases(),
+        *cases_models.cases(),
+        *cases_optimiser.cases(),
+    ]:
         if case.id in cases:
             raise ValueError(f"two benchmark cases are called {case.id!r}")
         cases[case.id] = case

@@ -126,7 +126,8 @@ def cases() -> list[Case]:
                 id=f"matmul/{size}{suffix}",
                 title=f"{size}x{size} matmul, {words}",
                 build=lambda torch, size=size: matmul(torch, size),  # type: ignore[misc]
-                bar_by_matmul_rate=True,
+                bar=0.95,
+                bar_on_slow_library=1.8,
                 flops=2.0 * size**3,
                 threads=threads,
             )

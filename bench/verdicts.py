@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bench import bits, child, footprint, machine, provenance
+from bench import bits, cases_models, child, footprint, machine, provenance
 from bench.alternate import Measured, Results
 from bench.case import Case
+from bench.cases_models import Trained
 from bench.cases_overhead import REUSE_BACKWARD, REUSE_LIMIT, REUSE_PRODUCTS
 
 SLOW_LIBRARY_GFLOPS = 130.0  # below it, per core, PyTorch's products are known to be beatable
-MATMUL_BAR_ON_SLOW_LIBRARY = 1.8
-MATMUL_BAR_ELSEWHERE = 0.95
 IMPORT_MILLISECONDS = 60.0
 IMPORT_RATIO = 15.0
 RESIDENT_MEGABYTES = 15.0
 BYTES_PER_NODE_RATIO = 3.0
 PROVENANCE_SHARE = 0.10
+SIDES = ("weft", "torch")
 
 Progress = Callable[[str], None]
 
@@ -49,11 +49,13 @@ def error_notes(**measured: Measured) -> list[str]:
 
 def times(cases: Iterable[Case], results: Results) -> list[Line]:
     """A line for every timed case."""
-    matmul_bar = _matmul_bar(results)
+    slow_library = is_slow_library(results)
     lines = []
     for case in cases:
         weft, torch = results.of("weft", case.id), results.of("torch", case.id)
-        bar = matmul_bar if case.bar_by_matmul_rate else case.bar
+        bar = case.bar
+        if slow_library and case.bar_on_slow_library is not None:
+            bar = case.bar_on_slow_library
         line = Line(case.id, case.title, weft.ns, torch.ns, ratio=quotient(torch.ns, weft.ns))
         notes = error_notes(weft=weft, torch=torch)
         if bar is not None:
@@ -87,10 +89,49 @@ def times(cases: Iterable[Case], results: Results) -> list[Line]:
     return lines
 
 
-def _matmul_bar(results: Results) -> float:
+def is_slow_library(results: Results) -> bool:
+    """Whether PyTorch's matrix products are the slow ones, as measured in this run."""
     rate = machine.matmul_rate(results, "torch")
-    slow = rate is not None and rate < SLOW_LIBRARY_GFLOPS
-    return MATMUL_BAR_ON_SLOW_LIBRARY if slow else MATMUL_BAR_ELSEWHERE
+    return rate is not None and rate < SLOW_LIBRARY_GFLOPS
+
+
+def model_floors(results: Results) -> list[Line]:
+    """Training steps over the time of what they cannot do without.
+
+    The products and convolutions at the rate of whichever library is faster at them here, and the
+    optimiser's bytes at the rate of a copy.
+    """
+    lines = []
+    for model in cases_models.TRAINED:
+        for threads, limit in cases_models.FLOOR_LIMITS.items() if model.parameters else ():
+            floor = _model_floor(results, model, threads)
+            if floor is None:
+                continue
+            step = {n: results.of(n, cases_models.step_id(model.id, threads)).ns for n in SIDES}
+            line = Line(
+                f"models/{model.id}/floor/{threads}",
+                f"{model.title}: step / floor, {threads} thread{'s' * (threads > 1)}",
+                quotient(step["weft"], floor),
+                quotient(step["torch"], floor),
+                unit="times",
+                bar=f"weft <= {limit:g}",
+            )
+            line.ratio = quotient(line.torch, line.weft)
+            line.met = line.weft is not None and line.weft <= limit
+            line.note = f"floor {floor / 1e6:.3f} ms"
+            lines.append(line)
+    return lines
+
+
+def _model_floor(results: Results, model: Trained, threads: int) -> float | None:
+    found = [results.of(n, cases_models.products_id(model.id, threads)).ns for n in SIDES]
+    copies = [results.of(n, cases_models.copy_id(threads)).ns for n in SIDES]
+    products = [ns for ns in found if ns is not None]
+    copy = [ns for ns in copies if ns is not None]
+    if not products or not copy:
+        return None
+    moved = model.parameters * cases_models.ADAM_BYTES
+    return min(products) + min(copy) * moved / cases_models.COPY_BYTES
 
 
 def weight_reuse(results: Results) -> list[Line]:

@@ -36,9 +36,11 @@ CPP_ORDER: list[tuple[str, ...]] = [
 ]
 PYTHON_ORDER: list[tuple[str, ...]] = [
     ("cli",),
+    ("demo",),
+    ("torch_names",),
     ("dist", "export", "doctor", "check", "graph"),
     ("testing",),
-    ("save",),
+    ("keeping",),
     ("data", "optim"),
     ("func",),
     ("nn",),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 FOLDERS = [
     "weft",
+    "web/src",
     "bind",
     "core/schedule",
     "core/autograd",
@@ -27,7 +28,7 @@ FOLDERS = [
     "examples",
     "tools",
 ]
-SUFFIXES = {".c", ".cpp", ".h", ".py", ".pyi"}
+SUFFIXES = {".c", ".cpp", ".h", ".js", ".py", ".pyi"}
 LONG = 800
 
 

@@ -138,7 +138,10 @@ def namespace_stub(operations: Iterable[Operation], namespace: str, template: st
         functions.pop(name, None)
     parts = {
         "imports": imports,
-        "submodules": {name: f"from weft import {name} as {name}\n" for name in submodules()},
+        "submodules": {
+            **{name: submodule_line(name) for name in submodules()},
+            **lazy_functions(),
+        },
         "exports": exports,
         "results": {name: f"from weft._core import {name}\n" for name in results},
         "functions": functions,
@@ -170,6 +173,22 @@ def submodules() -> list[str]:
     import weft
 
     return sorted(name for name in weft._SUBMODULES if name in dir(weft))
+
+
+def submodule_line(name: str) -> str:
+    """Of a module that is called like a function of its own name, that function."""
+    import importlib
+
+    if callable(importlib.import_module(f"weft.{name}")):
+        return import_line(f"weft.{name}", name, name)
+    return f"from weft import {name} as {name}\n"
+
+
+def lazy_functions() -> dict[str, str]:
+    """Functions that live in submodules which are imported when they are first asked for."""
+    import weft
+
+    return {name: import_line(module, name, name) for name, module in weft._LAZY.items()}
 
 
 def with_several_results() -> list[str]:
