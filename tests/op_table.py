@@ -25,6 +25,9 @@ from .op_rows import (
     several_dims,
     unary,
 )
+from .op_table_functions import FUNCTIONS
+from .op_table_layers import LAYERS
+from .op_table_spatial import SPATIAL, SPATIAL_SAME_AS
 
 INF, NAN = float("inf"), float("nan")
 F = Floats
@@ -671,6 +674,9 @@ BEYOND_THE_LIST = [
         call(F(), Whole([0, 5, 5]), F((3,)), True),
         function=method("put"),
     ),
+    *SPATIAL,
+    *LAYERS,
+    *FUNCTIONS,
 ]
 
 TABLE: list[Row] = [
@@ -697,6 +703,7 @@ SAME_AS = {
     "swapaxes": "transpose",
     "swapdims": "transpose",
     "zero": "zero_",
+    **SPATIAL_SAME_AS,
 }
 
 # Operators whose derivative is another row's, reached by syntax.

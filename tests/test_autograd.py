@@ -769,3 +769,68 @@ def test_deep_chain_of_views_and_writes() -> None:
         y[step % 4] *= 1.0
     y.sum().backward()
     assert x.grad.tolist() == [1.0] * 4
+
+
+def test_a_tensor_that_multiplies_itself_in_place() -> None:
+    x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    y.mul_(y)
+    y.sum().backward()
+    assert y.tolist() == [1.0, 4.0, 9.0]
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.parametrize("name", ["floor_divide_", "remainder_", "fmod_"])
+@pytest.mark.parametrize("divisor", [0, [1, 0]])
+def test_a_division_by_zero_leaves_its_tensor_alone(name: str, divisor: object) -> None:
+    numbers = weft.tensor([6, 7])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        getattr(numbers, name)(divisor if divisor == 0 else weft.tensor(divisor))
+    assert numbers.tolist() == [6, 7]
+    assert numbers._version == 0
+
+
+def test_numbers_that_do_not_fit_leave_the_tensor_alone() -> None:
+    bytes_ = weft.tensor([1, 2], dtype=weft.uint8)
+    for call in (
+        lambda: bytes_.clamp_(max=300),
+        lambda: bytes_.clamp_(-1),
+        lambda: bytes_.fill_(300),
+        lambda: bytes_.add_(2**70),
+    ):
+        with pytest.raises(RuntimeError, match=r"[Oo]verflow"):
+            call()
+    assert bytes_.tolist() == [1, 2]
+
+
+def test_a_leaf_that_became_part_of_the_graph_says_so() -> None:
+    x = weft.ones(2, requires_grad=True)
+    y = x * 2
+    z = weft.ones(2, requires_grad=True)
+    loss = (z * 3).sum()
+    z.detach_()
+    z += y.detach() * 0 + y
+    with pytest.raises(RuntimeError, match="moved into the graph interior"):
+        loss.backward()
+
+
+def test_memory_that_is_exchanged_while_a_kernel_reads_it() -> None:
+    import threading
+
+    x = weft.ones(3_000_000)
+    totals: list[float] = []
+    stop = threading.Event()
+
+    def exchange() -> None:
+        while not stop.is_set():
+            x.data = weft.ones(3_000_000)
+
+    other = threading.Thread(target=exchange)
+    other.start()
+    try:
+        for _ in range(60):
+            totals.append(x.exp().sum().item())
+    finally:
+        stop.set()
+        other.join()
+    assert len(set(totals)) == 1

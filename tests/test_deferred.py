@@ -142,3 +142,13 @@ def test_a_long_chain_does_not_recurse() -> None:
         for _ in range(100_000):
             x = x + 1
     assert x.item() == 100_001
+
+
+def test_a_pending_tensor_becomes_a_parameter_or_a_copy() -> None:
+    import copy
+
+    from weft import nn
+
+    with deferred():
+        assert nn.Parameter(weft.ones(3) + 1).tolist() == [2.0, 2.0, 2.0]
+        assert copy.deepcopy(weft.ones(3) + 1).tolist() == [2.0, 2.0, 2.0]

@@ -18,7 +18,7 @@ SAMPLES = int(os.environ.get("WEFT_PARITY_SAMPLES", "12"))
 REFERENCES = int(os.environ.get("WEFT_PARITY_REFERENCES", "0"))
 
 # What weft refuses for now, each with its reason. Strict: the day one works, its line must go.
-REFUSED = {"norm.nuc": "the nuclear norm needs singular values, which weft does not compute yet"}
+REFUSED: dict[str, str] = {}
 
 
 def marks(name: str, dtype: str) -> list[pytest.MarkDecorator]:

@@ -34,7 +34,7 @@ ISAS = {
 }
 SOURCES = ["threads", "isa", "libraries", "gemm", "gemm_plain"]
 SOURCES += ["indexing", "indexing_copy", "indexing_select"]
-ISA_SOURCES = ["gemm_small", "gemm_blocked", "gemm_half"]
+ISA_SOURCES = ["gemm_small", "gemm_blocked", "gemm_half", "indexing_kernels", "transpose_kernels"]
 
 # In the order of core/math/dtype.h; bfloat16 as its bits.
 DTYPES = {

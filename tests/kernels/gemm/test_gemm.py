@@ -196,6 +196,7 @@ def test_small_products_have_the_same_bits_on_every_instruction_set() -> None:
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_portable_products_equal_numpy(isa: str) -> None:
     code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "import test_gemm as t\n"
         "p = t.Products()\n"
         "for d in ('float32', 'float64', 'bfloat16'):\n"

@@ -250,11 +250,20 @@ def test_gather(native: ctypes.CDLL, threads: int, shape: tuple[int, ...]) -> No
         size = shape[dim] if shape else 1
         x = values(rng, "float32", shape[::-1]).T
         index_shape = tuple(n + 9 if d == dim else n for d, n in enumerate(shape))
-        index = np.asarray(rng.integers(-size, size, index_shape))
+        index = np.asarray(rng.integers(0, size, index_shape))
         out = np.zeros(index_shape, np.float32)
         assert native.gather_along(4, strided(out), strided(x), dim, strided(index))
         want = np.take_along_axis(x, index, dim) if shape else x
         assert_same(out, want)
+
+
+def test_negative_indices_do_not_gather_or_scatter(native: ctypes.CDLL) -> None:
+    x, index = np.zeros((2, 3), np.float32), np.array([[0, -1]])
+    out = np.ones((1, 2), np.float32)
+    assert not native.gather_along(4, strided(out), strided(x), 1, strided(index))
+    assert not native.scatter_along(1, 8, strided(x), 1, strided(index), strided(out), True)
+    assert out.all()
+    assert not x.any()
 
 
 KINDS = {"sum": 1, "prod": 2, "mean": 3, "amax": 4, "amin": 5}

@@ -34,7 +34,7 @@ ISA_FLAGS = {
     "avx512": f"{AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd "
     "-mprefer-vector-width=512",
 }
-COMMON = ["reduce", "reduce_plan", "scan", "sort", "random", "softmax", "threads", "isa"]
+COMMON = ["reduce", "reduce_plan", "scan", "sort", "select", "random", "softmax", "threads", "isa"]
 
 TYPES = [
     *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
@@ -90,7 +90,7 @@ def library_path() -> Path:
     """The compiled library, from an earlier run if no source has changed since."""
     sets = sorted(
         path
-        for kind in ("reduce", "scan", "softmax", "random")
+        for kind in ("reduce", "scan", "softmax", "random", "select", "transpose")
         for path in (CPU / "isa").glob(f"{kind}_*.cpp")
     )
     common = [CPU / f"{name}.cpp" for name in COMMON] + [Path(__file__).with_name("entry.cpp")]

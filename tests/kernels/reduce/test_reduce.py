@@ -258,6 +258,18 @@ def test_same_bits_for_other_types(dtype: str) -> None:
             assert len(found) == 1
 
 
+@pytest.mark.parametrize("shape", [(4097, 513), (9000, 65), (300, 700), (5000, 300)], ids=str)
+def test_wide_columns(kernels: Kernels, shape: tuple[int, int]) -> None:
+    """Columns read a lane at a time, of several chunks and in blocks of which the last is narrower:
+    the same tree as along rows."""
+    x = sample(shape, np.dtype("f4"))
+    rows = np.ascontiguousarray(x.T)
+    for kind in ("sum", "prod", "amax", "norm"):
+        by_columns = kernels.reduce(kind, x, [0])
+        assert bits(by_columns) == bits(kernels.reduce(kind, rows, [1]))
+    np.testing.assert_allclose(kernels.reduce("sum", x, [0]), x.sum(0, dtype="f8"), atol=1e-2)
+
+
 def test_expanded_memory() -> None:
     x = np.broadcast_to(np.arange(7, dtype=np.float32), (500, 7))
     np.testing.assert_array_equal(best().reduce("sum", x, [0]), np.arange(7) * 500.0)

@@ -163,6 +163,19 @@ def test_softmax_has_the_same_bits_everywhere(shape: tuple[int, ...]) -> None:
         assert len(everywhere(x, lambda k, view: k.log_sum_exp(view, d))) == 1  # noqa: B023
 
 
+@pytest.mark.parametrize("scale", [1, 5, 30])
+@pytest.mark.parametrize("n", [10, 300, 9000])
+def test_softmax_is_within_two_units_in_the_last_place(
+    kernels: Kernels, n: int, scale: float
+) -> None:
+    """However far apart the elements lie, and however many there are."""
+    x = normal((20, n)) * np.float32(scale)
+    p = exact_softmax(x, 1)
+    for view, d, exact in ((x, 1, p), (np.ascontiguousarray(x.T), 0, p.T)):
+        unit = np.spacing(np.maximum(exact, 1e-37).astype(np.float32)).astype(np.float64)
+        assert (np.abs(kernels.softmax(False, view, d) - exact) / unit).max() < 2
+
+
 def test_softmax_edges(kernels: Kernels) -> None:
     inf = np.inf
     x = np.array([[-inf, -inf], [inf, 1], [-inf, 1], [1e30, -1e30]], np.float32)

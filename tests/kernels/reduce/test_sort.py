@@ -70,6 +70,31 @@ def test_topk_and_kth(kernels: Kernels, dtype: np.dtype) -> None:
                 np.testing.assert_array_equal(indices, order)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("k", [1, 50, 3000, 40_000])
+def test_topk_of_long_lines(kernels: Kernels, dtype: str, k: int) -> None:
+    """Too long for the cache: a few are collected, many are selected as from a short line."""
+    x = sample((2, 70_000), np.dtype(dtype))
+    for largest in (False, True):
+        order = stable_order(x, 1, largest)[:, :k]
+        values, indices = kernels.select("topk", x, 1, k, largest)
+        np.testing.assert_array_equal(indices, order)
+        assert bits(values) == bits(np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_selecting_among_equals(kernels: Kernels, dtype: np.dtype) -> None:
+    """Of equal elements the earlier ones are taken, in order."""
+    x = np.zeros((3, 500), dtype)
+    x[1, ::2] = 1
+    for k in (1, 7, 249, 250, 251, 500):
+        for largest in (False, True):
+            order = stable_order(x, 1, largest)[:, :k]
+            np.testing.assert_array_equal(kernels.select("topk", x, 1, k, largest)[1], order)
+        kth = stable_order(x, 1, False)[:, k - 1 : k]
+        np.testing.assert_array_equal(kernels.select("kth", x, 1, k)[1], kth)
+
+
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_median_and_mode(kernels: Kernels, dtype: np.dtype) -> None:
     for shape in SHAPES:
