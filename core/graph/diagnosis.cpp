@@ -7,8 +7,8 @@ namespace weft {
 namespace {
 
 std::vector<TracedCut> traced;
-constexpr size_t kTracedAtMost = 20'000;  // between two steps
-uint32_t broadcasts_marked = 0;           // since the last search: most programs have none, and search nothing
+constexpr size_t kTracedAtMost = 4096;  // after that many without a step, nobody is training
+uint32_t broadcasts_marked = 0;         // since the last search: most programs have none, and search nothing
 
 // `[:, None]` or unsqueeze(1) in the function of this operation: somebody meant it. (Where the lifted
 // value has no history, the doctor looks for that in the line itself.)
@@ -28,7 +28,14 @@ bool belongs_to_loss(Node* n) {
 }  // namespace
 
 void trace_cut(Node* cut, TensorImpl* from) {
-  if (traced.size() >= kTracedAtMost) return;
+  if (traced.size() >= kTracedAtMost) {
+    context().trace_cuts = false;
+    for (const TracedCut& t : take_traced_cuts()) {
+      release(t.cut);
+      release(t.source);
+    }
+    return;
+  }
   Node* source = take_gradient_edge(from).node();
   if (!source) return;
   ++cut->refs;

@@ -11,6 +11,7 @@ cannot come back, but a result may only be waiting for its turn in the loss.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any
 
@@ -21,6 +22,7 @@ from weft.doctor._findings import findings, report
 
 _FOR_GOOD = 2**31 - 2
 _PATIENCE = 30  # steps, where a parameter may just not have had its turn
+_KEPT = 8  # models that are kept alive to be judged at the end of the program
 
 _CURES = {
     "detach": "remove the detach(), or say that it is meant",
@@ -60,6 +62,27 @@ def no_history(root: Any) -> None:
 
 def at_step(notes: dict[str, Any], parameters: list[Any]) -> int:
     """Looks for parameters that have never had a gradient; returns how many steps to sleep."""
+    group = notes.get("group")
+    if group is None:
+        group = notes["group"] = {}
+        # When the optimizer goes, its questions go.
+        owner = notes["owner"] = _Owner()
+        weakref.finalize(owner, _abandon, group).atexit = False
+    return _judge(group, parameters)
+
+
+class _Owner:
+    """Lives as long as an optimizer's notes."""
+
+
+def _abandon(group: dict[str, Any]) -> None:
+    if "since" in group:
+        _watch.cuts_since(group.pop("since"))
+    if "idle" in group:
+        _close(group)
+
+
+def _judge(notes: dict[str, Any], parameters: list[Any]) -> int:
     if "done" in notes:
         return _FOR_GOOD
     told = notes["told"] = notes.get("told", 0) + 1
@@ -73,7 +96,10 @@ def at_step(notes: dict[str, Any], parameters: list[Any]) -> int:
         if never and cuts:
             never = _explain(never, parameters, cuts)
         if never:
-            notes["returned"] = _watch.results_of(_roots_of(never, parameters))
+            roots = _roots_of(never, parameters)
+            notes["returned"] = _watch.results_of(roots)
+            if len(_open) <= _KEPT:
+                notes["kept"] = roots
     notes["never"] = never
     if not never:
         return _close(notes)
@@ -127,7 +153,7 @@ def forget() -> None:
 def _first_step(notes: dict[str, Any], parameters: list[Any]) -> int:
     never = _without_gradient(parameters)
     trained = [p for p in parameters if p.requires_grad]
-    if not never and (not trained or any(p.grad.any() for p in trained)):
+    if not never and (not trained or any(_is_given(p.grad) for p in trained)):
         return _close(notes)
     if len(never) == len(trained) or not never:  # nothing at all to step with
         notes["idle"] = _watch.Arrivals(trained)
@@ -139,6 +165,9 @@ def _first_step(notes: dict[str, Any], parameters: list[Any]) -> int:
 
 def _close(notes: dict[str, Any]) -> int:
     notes["done"] = True
+    notes.pop("kept", None)
+    if "idle" in notes:
+        notes.pop("idle").stop()
     _open.pop(id(notes), None)
     _watch.stop_results(notes)
     if "turns" in notes:
@@ -155,14 +184,19 @@ def _without_gradient(parameters: list[Any]) -> set[int]:
     return {id(p) for p in parameters if p.requires_grad and p.grad is None}
 
 
+def _is_given(gradient: Any) -> bool:
+    """Whether it is more than the zeros of a ``zero_grad()``; what is not computed yet is."""
+    return _core._is_pending(gradient) or bool(gradient.any())
+
+
 def _judge_idle(notes: dict[str, Any], parameters: list[Any]) -> bool:
     """Whether the gradients of the second step, too, had been cleared; asked once."""
     arrivals = notes.pop("idle")
     line = arrivals.cleared_at
     arrivals.stop()
-    if line is None or any(p.grad is not None and p.grad.any() for p in parameters):
+    if line is None or any(p.grad is not None and _is_given(p.grad) for p in parameters):
         notes["told"] = 1
-        at_step(notes, parameters)
+        _judge(notes, parameters)
         return "done" in notes
     _watch.cuts_since(notes.pop("since"))
     _close(notes)
@@ -228,7 +262,7 @@ def _place(name: str, mark: Any) -> tuple[Line, str]:
     block = _source.block_without_gradient(line)
     if block is None:
         scope = [module for module in mark.scope if module is not None]
-        for outer, inner in zip(scope, scope[1:], strict=False):
+        for outer, inner in itertools.pairwise(scope):
             path = _names.path_in(outer, inner)
             forward = getattr(type(outer), "forward", None)
             use = path and _source.use_without_gradient(forward, path.partition(".")[0])
@@ -292,7 +326,7 @@ def _report_unreached(
         waiting = (may_wait or id(p) in reached) and told == 3 and not at_exit
         if waiting:
             patient.add(id(p))
-        elif at_exit and (may_wait and called is False or told == 1 and called):
+        elif at_exit and ((may_wait and called is False) or (told == 1 and called)):
             continue  # a branch that was not taken; one step, in which it was not yet looked for
         elif called is None and explained:
             continue  # left behind by what has been told already
@@ -329,6 +363,8 @@ def _situation(parameter: Any, modules: list[Any]) -> tuple[str, Line | None, bo
             break
         holder, attribute = above
         child = holder
+    if line is None:  # layers that stand in no class of the user's
+        return "the module is never called", None, True, False if owner is not holder else None
     if _names.mentions(holder, attribute):
         return "the module is never called", line, True, False
     return f"nothing but the constructor uses self.{attribute}", line, False, False

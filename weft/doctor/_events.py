@@ -64,6 +64,7 @@ def mode_mismatch(module: Any, result: Any) -> bool:
 
 def step(notes: dict[str, Any], parameters: list[Any]) -> int:
     """An optimizer has stepped. Returns for how many steps it need not be told again."""
+    parameters = [p for p in parameters if p.is_leaf]  # others have no gradient to be asked for
     judge_at_exit()
     _modes.at_step(parameters)
     pending = _parameters.at_step(parameters)

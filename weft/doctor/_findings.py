@@ -25,7 +25,7 @@ KINDS = {
     "step-in-evaluation-mode": "The optimizer steps while the model is in evaluation mode.",
     "evaluation-in-training-mode": "A model in training mode is evaluated: dropout drops, and "
     "batch norm mixes the examples of a batch and learns from them.",
-    "accidental-broadcast": "Two tensors of different shapes were broadcast against each other, and "
+    "accidental-broadcast": "Tensors of different shapes were broadcast against each other, and "
     "the loss mixes elements that do not belong together.",
 }
 

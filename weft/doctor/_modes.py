@@ -29,6 +29,7 @@ class _Calls:
         self.evaluated: list[tuple[Any, Line | None]] = []  # mark of the result, line
         self.trained_at: Line | None = None
         self.judged = False
+        self.kept: Any = None  # the module, until its last evaluation is judged
 
 
 _calls: dict[int, _Calls] = {}
@@ -48,6 +49,8 @@ def mismatch(module: Any, result: Any, line: Line | None) -> bool:
         mark = _mark_of(result)
         if mark is not None and len(calls.evaluated) < _MANY:
             calls.evaluated.append((mark, line))
+            if any(_core._is_optimised(p) for p in module.parameters()):
+                calls.kept = module
     else:
         calls.trained_at = line
     _core._await_step()
@@ -87,7 +90,7 @@ def forget() -> None:
 
 
 def _judge_evaluation(calls: _Calls, module: Any) -> None:
-    evaluated, calls.evaluated = calls.evaluated, []
+    evaluated, calls.evaluated, calls.kept = calls.evaluated, [], None
     if not evaluated or calls.judged:
         return
     if any(mark is not _INFERENCE and mark._feeds_recorded for mark, _ in evaluated):
@@ -152,7 +155,7 @@ def _mode_matters(module: Any) -> str:
 
 
 def _drops_inside(module: Any) -> bool:
-    """Layers of weft's own that drop without a dropout module below: attention, recurrent stacks."""
+    """Layers of weft's own that drop without a dropout below them: attention, recurrent stacks."""
     rate = module.__dict__.get("dropout")
     if not isinstance(rate, float) or rate <= 0 or not type(module).__module__.startswith("weft."):
         return False

@@ -19,6 +19,7 @@ _GRACE = 2
 
 _met: list[tuple[weakref.ref[Any], int, int]] = []  # leaf, its version, number of the step
 _steps = 0
+_kept: list[Any] = []  # the models of those met before the first step, until they are judged
 _models_are_trained = False  # an optimizer has parameters of modules, not only inputs
 
 
@@ -38,6 +39,9 @@ def at_step(parameters: list[Any]) -> bool:
     if not _models_are_trained:
         modules = _names.all_modules()
         _models_are_trained = any(_names.owner_of(p, modules) is not None for p in parameters[:3])
+    _kept.clear()
+    if _steps <= _GRACE:  # should the program end before the grace does
+        _kept.extend(root for root in _names.roots(_names.all_modules()) if _is_met(root))
     due = [entry for entry in _met if _steps - entry[2] > _GRACE]
     _met[:] = [entry for entry in _met if _steps - entry[2] <= _GRACE]
     _judge(due)
@@ -51,12 +55,19 @@ def finish() -> None:
     due, _met[:] = [entry for entry in _met if entry[2] == 0], []
     if _steps:
         _judge(due)
+    _kept.clear()
+
+
+def _is_met(root: Any) -> bool:
+    met = {id(ref()) for ref, _, _ in _met}
+    return any(id(p) in met for p in root.parameters())
 
 
 def forget() -> None:
     """Starts afresh."""
     global _steps, _models_are_trained
     _met.clear()
+    _kept.clear()
     _steps = 0
     _models_are_trained = False
 
@@ -144,7 +155,8 @@ def _optimizer_line(parameter: Any, modules: list[Any]) -> Line | None:
         if id(parameter) in own:
             mates |= own
     for thing in gc.get_objects():
-        if isinstance(thing, optim.Optimizer) and (line := thing.__dict__.get("_made_at")):
-            if any(id(p) in mates for group in thing.param_groups for p in group["params"]):
-                return line  # type: ignore[no-any-return]
+        if not issubclass(type(thing), optim.Optimizer) or "_made_at" not in thing.__dict__:
+            continue
+        if any(id(p) in mates for group in thing.param_groups for p in group["params"]):
+            return thing.__dict__["_made_at"]  # type: ignore[no-any-return]
     return optim.last_made_at  # type: ignore[no-any-return]

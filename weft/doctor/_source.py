@@ -30,11 +30,10 @@ def _around(line: Line) -> Iterator[Any]:
 
 def statement_at(line: Line) -> str:
     """The text of the innermost statement at a line; the line itself where that is a block."""
-    innermost = None
-    for innermost in _around(line):
-        pass
-    if innermost is None or hasattr(innermost, "body"):
+    around = list(_around(line))
+    if not around or hasattr(around[-1], "body"):
         return linecache.getline(*line)
+    innermost = around[-1]
     return "".join(linecache.getlines(line[0])[innermost.lineno - 1 : innermost.end_lineno])
 
 
