@@ -17,7 +17,7 @@ COPY_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Bar:
-    """How many times faster than PyTorch a step must be: where its library is slow, and elsewhere."""
+    """How many times faster than PyTorch a step must be, where its library is slow or not."""
 
     slow: float
     elsewhere: float

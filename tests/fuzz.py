@@ -299,8 +299,8 @@ class Call:
         except FORBIDDEN:
             raise
         except AssertionError as error:
-            # PyTorch asserts a few things of arguments (embedding, attention) and says what they are;
-            # an assertion without words is the library's mistake.
+            # PyTorch asserts a few things of arguments (embedding, attention) and says what they
+            # are; an assertion without words is the library's mistake.
             if not str(error):
                 raise
             return "refused"
