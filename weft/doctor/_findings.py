@@ -57,11 +57,11 @@ class Finding:
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}"]
-        for label, line in (("cause", self.cause), ("seen", self.symptom)):
+        for label, line in (("cause: ", self.cause), ("seen:  ", self.symptom)):
             if line is not None:
                 source = linecache.getline(*line).strip()
                 lines.append(
-                    f"  {label}:  {line[0]}:{line[1]}" + (f"    {source}" if source else "")
+                    f"  {label} {line[0]}:{line[1]}" + (f"    {source}" if source else "")
                 )
         if self.module:
             lines.append(f"  where:  {self.module}")

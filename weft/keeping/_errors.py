@@ -8,9 +8,13 @@ from pickle import UnpicklingError
 class DamagedFileError(RuntimeError):
     """The file is not whole, not what it says it is, or of no format that weft reads."""
 
+    __module__ = "weft.keeping"
+
 
 class RefusedFileError(DamagedFileError, UnpicklingError):
     """The file is whole but holds more than data (or data that weft has no place for)."""
+
+    __module__ = "weft.keeping"
 
 
 class Quoted(str):
