@@ -60,9 +60,7 @@ class Finding:
         for label, line in (("cause: ", self.cause), ("seen:  ", self.symptom)):
             if line is not None:
                 source = linecache.getline(*line).strip()
-                lines.append(
-                    f"  {label} {line[0]}:{line[1]}" + (f"    {source}" if source else "")
-                )
+                lines.append(f"  {label} {line[0]}:{line[1]}" + (f"    {source}" if source else ""))
         if self.module:
             lines.append(f"  where:  {self.module}")
         lines.append(f"  why:    {KINDS[self.kind]}")
