@@ -4,9 +4,30 @@
 #include <cstring>
 
 #include "core/graph/dispatch.h"
+#include "core/kernels/cpu/indexing.h"
 #include "core/kernels/cpu/pointwise.h"
 
 namespace weft {
+
+namespace {
+
+// From here on several threads copy faster than one.
+constexpr int64_t kLargeCopy = int64_t{1} << 20;
+
+void copy_contiguous(TensorImpl* out, const TensorImpl* in) {
+  const int item = item_size(out->dtype);
+  const int64_t bytes = out->numel * item;
+  const bool apart = out->data + bytes <= in->data || in->data + bytes <= out->data;
+  if (bytes < kLargeCopy || !apart) {
+    std::memmove(out->data, in->data, static_cast<size_t>(bytes));
+    return;
+  }
+  const int64_t numel = out->numel, stride = item;
+  const Unlocked unlocked(true);
+  cpu::copy_strided(item, {out->data, 1, &numel, &stride}, {in->data, 1, &numel, &stride});
+}
+
+}  // namespace
 
 void copy_into(const Tensor& to, const Tensor& from) {
   ensure_value(from.get());
@@ -14,8 +35,7 @@ void copy_into(const Tensor& to, const Tensor& from) {
   const TensorImpl* in = from.get();
   if (out->numel == 0) return;
   if (out->dtype == in->dtype && out->is_contiguous() && in->is_contiguous() && out->numel == in->numel) {
-    std::memmove(out->data, in->data, static_cast<size_t>(out->numel) * item_size(out->dtype));
-    return;
+    return copy_contiguous(out, in);
   }
   const int shift = out->ndim - in->ndim;
   int64_t strides[kMostDims];

@@ -49,6 +49,24 @@ size_t available_memory() {
   return kilobytes ? kilobytes * 1024 : static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Fresh pages from the system. From two huge pages on it is asked for those, and the range begins at one:
+// a kernel that streams over small pages spends a good part of its time looking pages up.
+void* map_pages(size_t bytes) {
+  const bool huge = bytes >= 2 * kHugePage;
+  const size_t mapped = huge ? bytes + kHugePage : bytes;
+  void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED || !huge) return start;
+  const auto address = reinterpret_cast<uintptr_t>(start);
+  const uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
+  if (aligned > address) munmap(start, aligned - address);
+  if (const size_t rest = address + kHugePage - aligned; rest > 0)
+    munmap(reinterpret_cast<char*>(aligned) + bytes, rest);
+  madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);  // where the system has none, nothing is lost
+  return reinterpret_cast<void*>(aligned);
+}
+
 char* allocate_large(size_t& bytes) {
   bytes = rounded_large(bytes);
   for (size_t i = kept.size(); i-- > 0;) {
@@ -60,12 +78,12 @@ char* allocate_large(size_t& bytes) {
     }
   }
   check_memory(bytes);
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = map_pages(bytes);
   if (data == MAP_FAILED) {
     for (KeptRange& range : kept) munmap(range.data, range.bytes);
     kept.clear();
     kept_bytes = 0;
-    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    data = map_pages(bytes);
     if (data == MAP_FAILED) { fail(ErrorKind::Runtime, "not enough memory: you tried to allocate ", bytes, " bytes"); }
   }
   return static_cast<char*>(data);

@@ -61,14 +61,17 @@ bool spin_until(Ready ready) {
 
 // Note [How a piece is claimed]
 // `claims_` holds the batch's number in its high half and the count of pieces nobody has taken yet
-// in its low half. A thread reads claims_, then the batch's description, and takes a piece by
-// exchanging claims_ for the same word less one. While a piece of a batch is not taken its caller
-// is waiting, so the description cannot have changed if the exchange succeeds; if it has changed,
-// the batch's number has too, and the exchange fails. Hence a thread that comes late needs no lock
-// and does no harm.
+// in its low half. A thread reads claims_, then the batch's description, and takes pieces by
+// exchanging claims_ for the same word less their number. While a piece of a batch is not taken its
+// caller is waiting, so the description cannot have changed if the exchange succeeds; if it has
+// changed, the batch's number has too, and the exchange fails. Hence a thread that comes late needs
+// no lock and does no harm.
+// A thread takes a run of neighbours, of which there are fewer the less is left: memory is streamed
+// through in long stretches (a large addition on two threads: 455 -> 340 us), and yet nobody waits
+// long for the last one. Which thread does a piece never shows in the result.
 class Pool {
  public:
-  explicit Pool(int workers) {
+  explicit Pool(int workers) : threads_(static_cast<uint32_t>(workers) + 1) {
     workers_.reserve(static_cast<size_t>(workers));
     for (int i = 0; i < workers; ++i) {
       try {
@@ -113,11 +116,14 @@ class Pool {
       const auto body = body_.load(std::memory_order_relaxed);
       void* const context = context_.load(std::memory_order_relaxed);
       const int64_t end = end_.load(std::memory_order_relaxed);
-      if (!claims_.compare_exchange_weak(claims, claims - 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      const auto left = static_cast<uint32_t>(claims);
+      const uint32_t run = std::max<uint32_t>(1, left / (2 * threads_));
+      if (!claims_.compare_exchange_weak(claims, claims - run, std::memory_order_acq_rel, std::memory_order_acquire)) {
         continue;
       }
-      body(context, end - static_cast<int64_t>(static_cast<uint32_t>(claims)));
-      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_all();
+      const int64_t first = end - static_cast<int64_t>(left);
+      for (int64_t piece = first; piece < first + run; ++piece) body(context, piece);
+      if (unfinished_.fetch_sub(run, std::memory_order_acq_rel) == run) unfinished_.notify_all();
       claims = claims_.load(std::memory_order_acquire);
     }
   }
@@ -143,6 +149,7 @@ class Pool {
     pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   }
 
+  const uint32_t threads_;
   alignas(64) std::atomic<uint64_t> claims_{0};
   alignas(64) std::atomic<uint32_t> unfinished_{0};
   alignas(64) std::atomic<uint32_t> wakes_{0};
