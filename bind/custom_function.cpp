@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bind/saved_value.h"
+#include "bind/user_site.h"
 #include "core/autograd/engine.h"
 #include "core/ops/functions.h"
 
@@ -132,10 +133,7 @@ void PythonFunction::vjp(Backward& b) {
   } linked{ctx.get()};
   if (PyObject_SetAttr(ctx.get(), names.node, node.get()) < 0) throw PythonError{};
   // The lines that run now are the user's own.
-  struct UserCode {
-    int depth = std::exchange(weft::context().user_site_depth, 0);
-    ~UserCode() { weft::context().user_site_depth = depth; }
-  } user_code;
+  const UserCode user_code;
   const Ref rule = rule_of(function.get());
   Ref found(checked(PyObject_Vectorcall(rule.get(), arguments.data(), arguments.size(), nullptr)));
   take_gradients(b, f, found.get());
@@ -151,40 +149,6 @@ constexpr OpTable python_function_table() {
   return t;
 }
 constexpr OpTable op_PythonFunction = python_function_table();
-
-// The line that called apply(); weft's own frames above it are passed over.
-class CallingLine {
- public:
-  CallingLine() : before_(context().user_site), depth_(context().user_site_depth) {
-    if (depth_ > 0 || !context().record_sites) return;
-    Ref frame = Ref::borrowed(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    while (frame) {
-      auto* f = reinterpret_cast<PyFrameObject*>(frame.get());
-      Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
-      if (!is_weft_code(code.get())) {
-        context().user_site = {code.release(), PyFrame_GetLasti(f)};
-        context().user_site_depth = 1;
-        return;
-      }
-      frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
-    }
-  }
-  ~CallingLine() {
-    if (depth_ == 0 && context().user_site_depth == 1) Py_XDECREF(static_cast<PyObject*>(context().user_site.code));
-    context().user_site = before_;
-    context().user_site_depth = depth_;
-  }
-  CallingLine(const CallingLine&) = delete;
-
- private:
-  static bool is_weft_code(PyObject* code) {
-    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code)->co_filename);
-    return file && (std::strstr(file, "/weft/autograd/") || std::strstr(file, "/weft/utils/"));
-  }
-
-  CallSite before_;
-  int depth_;
-};
 
 // A view that a custom function returns has the history the function gives it, and must keep it:
 // writing to the view or to its base would put another in its place.
@@ -330,7 +294,7 @@ PyObject* apply(PyObject* cls, PyObject* const* args, Py_ssize_t count, PyObject
     if (!takes_context) {
       Ref done(checked(PyObject_CallFunctionObjArgs(setup.get(), ctx.get(), resolved.get(), result.get(), nullptr)));
     }
-    const CallingLine line;
+    const CallersLine line;
     if (!recording || !is_simple(result.get(), ctx.get(), args, count)) {
       Ref all(checked(PyTuple_New(count)));
       for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(all.get(), i, Ref::borrowed(args[i]).release());

@@ -1,6 +1,8 @@
 // The core's observations on the way to weft/doctor, which is imported when the first one is made.
 #include "bind/doctor.h"
 
+#include "bind/user_site.h"
+
 namespace weft::bind {
 
 bool doctor_is_on = true;
@@ -30,13 +32,6 @@ CallSite stale_site;  // the last line whose backward added to used gradients
 void keep(CallSite& where, CallSite line) {
   Py_XINCREF(static_cast<PyObject*>(line.code));
   Py_XDECREF(static_cast<PyObject*>(std::exchange(where, line).code));
-}
-
-// (file, line, function), or None
-PyObject* site_object(CallSite site) {
-  if (!site.code) Py_RETURN_NONE;
-  auto* code = static_cast<PyCodeObject*>(site.code);
-  return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, site.instruction), code->co_name);
 }
 
 // ---- what the core notices ---------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <map>
 
-#include "bind/object.h"
+#include "bind/user_site.h"
 #include "core/autograd/engine.h"
 #include "core/graph/diagnosis.h"
 
@@ -106,12 +106,7 @@ PyObject* m_sequence(PyObject* self, PyObject*) { return get_sequence(self, null
 // (file, line, function) of the user's line that recorded this node.
 PyObject* get_site(PyObject* self, void*) {
   Node* n = node_of(self);
-  if (!n->site || !n->site->code) Py_RETURN_NONE;
-  auto* code = static_cast<PyCodeObject*>(n->site->code);
-  Ref file(PyObject_GetAttrString(static_cast<PyObject*>(n->site->code), "co_filename"));
-  Ref name(PyObject_GetAttrString(static_cast<PyObject*>(n->site->code), "co_name"));
-  if (!file || !name) return nullptr;
-  return Py_BuildValue("(OiO)", file.get(), PyCode_Addr2Line(code, n->site_instruction), name.get());
+  return site_object({n->site ? n->site->code : nullptr, n->site_instruction});
 }
 // The modules whose call recorded this node, outermost first; None for those that are gone.
 PyObject* get_scope(PyObject* self, void*) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "bind/doctor.h"
+#include "bind/user_site.h"
 #include "core/ops/update.h"
 
 namespace weft::bind {
@@ -176,53 +177,6 @@ void read_numbers(const PyRule* rule, PyObject* numbers, double* out) {
     }
   }
 }
-
-// The folder of the Python file that is running: weft/optim.
-PyObject* folder_of(PyObject* file) {
-  static PyObject *known_file = nullptr, *known_folder = nullptr;  // the same nearly every time
-  if (file == known_file) return known_folder;
-  const Py_ssize_t end = PyUnicode_FindChar(file, '/', 0, PyUnicode_GET_LENGTH(file), -1);
-  PyObject* folder = checked(PyUnicode_Substring(file, 0, end + 1));
-  Py_INCREF(file);
-  Py_XSETREF(known_file, file);
-  Py_XSETREF(known_folder, folder);
-  return folder;
-}
-
-// While it lives, the line that called step() is the one that writes. weft's own frames are passed over.
-class CallersLine {
- public:
-  CallersLine() : context_(context()), pushed_(context_.user_site_depth == 0 && context_.record_sites) {
-    if (!pushed_) return;
-    Ref frame = Ref::borrowed(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    PyObject* folder = nullptr;
-    while (frame) {
-      auto* const running = reinterpret_cast<PyFrameObject*>(frame.get());
-      Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(running)));
-      PyObject* const file = reinterpret_cast<PyCodeObject*>(code.get())->co_filename;
-      if (!folder) folder = folder_of(file);
-      Ref back(reinterpret_cast<PyObject*>(PyFrame_GetBack(running)));
-      if (!back || PyUnicode_Tailmatch(file, folder, 0, PY_SSIZE_T_MAX, -1) != 1) {
-        context_.user_site = {code.release(), PyFrame_GetLasti(running)};
-        break;
-      }
-      frame = std::move(back);
-    }
-    pushed_ = bool(frame);
-    context_.user_site_depth += pushed_;
-  }
-  ~CallersLine() {
-    if (!pushed_) return;
-    --context_.user_site_depth;
-    Py_XDECREF(static_cast<PyObject*>(context_.user_site.code));
-  }
-  CallersLine(const CallersLine&) = delete;
-  CallSite site() const { return context_.user_site_depth > 0 ? context_.user_site : CallSite{}; }
-
- private:
-  Context& context_;
-  bool pushed_;
-};
 
 class Running {
  public:

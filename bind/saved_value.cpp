@@ -1,5 +1,9 @@
 #include "bind/saved_value.h"
 
+namespace weft {
+[[noreturn]] void fail_overwritten(const TensorImpl* t, uint32_t version, const std::string& which, const Node* by);
+}
+
 namespace weft::bind {
 
 PyObject* pack_value(PyObject* tensor, PyObject* pack);
@@ -18,16 +22,9 @@ PyTypeObject* saved_value_type = nullptr;
 
 PySavedValue* self_of(PyObject* o) { return reinterpret_cast<PySavedValue*>(o); }
 
-[[noreturn]] void fail_overwritten(const PySavedValue* self, const TensorImpl* t, Node* node) {
-  const std::string name = node ? node->name() : "checkpoint";
+[[noreturn]] void report_overwritten(const PySavedValue* self, const TensorImpl* t, Node* node) {
   const std::string which = self->output_nr < 0 ? "saved by " : "output " + std::to_string(self->output_nr) + " of ";
-  const std::string saved = node ? node->site_text() : "";
-  const std::string writer = python.site_text(t->storage->writer_code, t->storage->writer_instruction);
-  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", describe(t),
-       "], which is ", which, name, ", is at version ", t->storage->version, "; expected version ", self->version,
-       " instead.", saved.empty() ? "" : " It was saved" + saved,
-       saved.empty() || writer.empty() ? "" : " and overwritten" + writer, saved.empty() ? "" : ".",
-       " Use the out-of-place form there, or clone() the value before it is overwritten.");
+  fail_overwritten(t, self->version, which + (node ? node->name() : "checkpoint"), node);
 }
 
 // get(node=None): the value, checked; a result of `node` has its history again.
@@ -42,7 +39,7 @@ PyObject* get(PyObject* object, PyObject* const* args, Py_ssize_t count) {
       if (!is_tensor(value.get())) return value.release();
     } else if (const TensorImpl* t = impl_of(self->value);
                t->storage && t->storage->version != self->version && self->version != kVersionUnknown) {
-      fail_overwritten(self, t, node);
+      report_overwritten(self, t, node);
     }
     if (self->output_nr < 0 || !node || !context().grad_enabled || impl_of(value.get())->requires_grad()) {
       return value.release();

@@ -1,5 +1,5 @@
 // Which line of the user's Python is running, and the lock around it.
-#include "bind/object.h"
+#include "bind/user_site.h"
 
 namespace weft::bind {
 namespace {
@@ -30,7 +30,49 @@ std::string site_text(void* code, int32_t instruction) {
   return " at " + std::string(file) + ":" + std::to_string(line) + " (in " + in + ")";
 }
 
+// Text that starts the file names of the package, or of its demo; borrowed, worked out once.
+PyObject* package_prefix(const char* folder) {
+  const Ref package(checked(PyImport_ImportModule("weft")));
+  const Ref file(checked(PyObject_GetAttrString(package.get(), "__file__")));
+  const Py_ssize_t end = PyUnicode_FindChar(file.get(), '/', 0, PyUnicode_GET_LENGTH(file.get()), -1);
+  const Ref root(checked(PyUnicode_Substring(file.get(), 0, end + 1)));
+  return checked(PyUnicode_FromFormat("%U%s", root.get(), folder));
+}
+
+bool begins_with(PyObject* text, PyObject* prefix) {
+  return PyUnicode_Tailmatch(text, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
 }  // namespace
+
+PyObject* site_object(CallSite site) {
+  if (!site.code) Py_RETURN_NONE;
+  auto* code = static_cast<PyCodeObject*>(site.code);
+  return Py_BuildValue("(OiO)", code->co_filename, PyCode_Addr2Line(code, site.instruction), code->co_name);
+}
+
+bool is_own_code(PyObject* code) {
+  static PyObject* const own = package_prefix("");
+  static PyObject* const demo = package_prefix("demo/");
+  PyObject* const file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
+  return begins_with(file, own) && !begins_with(file, demo);
+}
+
+CallersLine::CallersLine() : context_(context()) {
+  if (context_.user_site_depth > 0 || !context_.record_sites) return;
+  Ref frame = Ref::borrowed(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* const running = reinterpret_cast<PyFrameObject*>(frame.get());
+    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(running)));
+    if (!is_own_code(code.get())) {
+      context_.user_site = {code.release(), PyFrame_GetLasti(running)};
+      context_.user_site_depth = 1;
+      pushed_ = true;
+      return;
+    }
+    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(running)));
+  }
+}
 
 void init_sites() {
   python.retain = [](void* o) { Py_XINCREF(static_cast<PyObject*>(o)); };

@@ -7,6 +7,11 @@
 
 namespace weft::bind {
 
+// (file, line, function) of a place in the user's Python; None where it is not known.
+PyObject* site_object(CallSite site);
+// Whether a code object stands in the package itself (its demo is written as a user would write it).
+bool is_own_code(PyObject* code);
+
 // Holds the caller's line for as long as weft's own Python runs.
 class UserSite {
  public:
@@ -27,6 +32,24 @@ class UserSite {
  private:
   Context& context_;
   bool outermost_;
+};
+
+// While it lives, the innermost line that is not weft's own counts as the user's, unless one is held already.
+// For work that begins below several frames of weft's own Python.
+class CallersLine {
+ public:
+  CallersLine();
+  ~CallersLine() {
+    if (!pushed_) return;
+    --context_.user_site_depth;
+    Py_XDECREF(static_cast<PyObject*>(context_.user_site.code));
+  }
+  CallersLine(const CallersLine&) = delete;
+  CallSite site() const { return context_.user_site_depth > 0 ? context_.user_site : CallSite{}; }
+
+ private:
+  Context& context_;
+  bool pushed_ = false;
 };
 
 // While weft's own Python runs code of the user's: there, lines count again.

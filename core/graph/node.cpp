@@ -377,6 +377,18 @@ void release_saved(Node* n) {
   if (n->op->on_release) n->op->on_release(n->fields());
 }
 
+// `which`: "input 1 of MulBackward0". `by`: the node that saved it, if a node did. Also for values that Python
+// code has saved (bind/saved_value.cpp).
+[[gnu::cold, noreturn]] void fail_overwritten(const TensorImpl* t, uint32_t version, const std::string& which,
+                                              const Node* by) {
+  const std::string writer = python.site_text(t->storage->writer_code, t->storage->writer_instruction);
+  const std::string saved =
+      by ? " It was saved" + by->site_text() + (writer.empty() ? "" : " and overwritten" + writer) + "." : "";
+  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", describe(t),
+       "], which is ", which, ", is at version ", t->storage->version, "; expected version ", version, " instead.",
+       saved, " Use the out-of-place form there, or clone() the value before it is overwritten.");
+}
+
 namespace {
 
 [[gnu::cold]] void fail_released(Node* n) {
@@ -393,13 +405,9 @@ namespace {
 }
 
 [[gnu::cold]] void fail_overwritten(Node* n, const TensorImpl* t, uint32_t version, uint32_t source) {
-  std::string writer = python.site_text(t->storage->writer_code, t->storage->writer_instruction);
-  fail("one of the variables needed for gradient computation has been modified by an inplace operation: [", describe(t),
-       "], ", source >= output(0) ? "which is output " : "which is input ",
-       source >= output(0) ? __builtin_ctz(source) - 16 : __builtin_ctz(source), " of ", n->name(), ", is at version ",
-       t->storage->version, "; expected version ", version, " instead. It was saved", n->site_text(),
-       writer.empty() ? "" : " and overwritten", writer,
-       ". Use the out-of-place form there, or clone() the value before it is overwritten.");
+  const bool result = source >= output(0);
+  const int number = result ? __builtin_ctz(source) - 16 : __builtin_ctz(source);
+  fail_overwritten(t, version, (result ? "output " : "input ") + std::to_string(number) + " of " + n->name(), n);
 }
 
 // Differentiating the derivative: a saved value gets its history back.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import _core
+from weft._callers import calling_frame
 from weft._core import Tensor
 from weft.graph._groups import Group, group_nodes
 from weft.graph._names import LeafNames, ModulePaths, scope_of
@@ -295,8 +295,8 @@ def _named_arguments(
 
 def _variables_of_caller() -> dict[str, Any]:
     """Tensors by the names they have where weft.graph was called."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("weft."):
-        frame = frame.f_back
+    frame = calling_frame()
+    if frame is None:
+        return {}
     scopes = {**frame.f_globals, **frame.f_locals}
     return {name: value for name, value in scopes.items() if not name.startswith("__")}
