@@ -686,14 +686,18 @@ def interrupted(process: subprocess.Popen[str]) -> str:
     Once is enough unless the signal meets a finalizer: Python drops any exception there, and says
     so ("Exception ignored in"). A person would press again.
     """
-    for _ in range(4):
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            return process.communicate(timeout=5)[1]  # until the last worker has gone, too
-        except subprocess.TimeoutExpired as late:
-            partial = late.stderr or b""
-            assert b"Exception ignored in" in partial, partial
-    raise AssertionError("four interrupts did not end the program")
+    try:
+        for _ in range(4):
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                return process.communicate(timeout=5)[1]  # until the last worker has gone, too
+            except subprocess.TimeoutExpired as late:
+                partial = late.stderr or b""
+                assert b"Exception ignored in" in partial, partial
+        raise AssertionError("four interrupts did not end the program")
+    finally:
+        if process.poll() is None:  # it would go on for ever, beginning workers
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("method", ["multiprocessing", "thread"])
